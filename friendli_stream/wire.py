@@ -16,7 +16,7 @@ import orjson
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["clean", "converter", "decode", "depth_exceeds", "encode", "encode_exact", "event_of", "whole"]
+__all__ = ["clean", "converter", "decode", "decode_event", "depth_exceeds", "encode", "encode_exact", "event_of", "whole"]
 
 # Nineteen digits are the fewest that can leave 64 bits. A float's long mantissa matches too: slower, never wrong.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
@@ -50,6 +50,15 @@ def decode_exact(data: str | bytes | bytearray | memoryview) -> Any:
     except RecursionError:
         message = "nested too deep"
         raise ValueError(message) from None
+
+
+def decode_event(data: str | bytes | bytearray | memoryview) -> Any:
+    """The event that `data` is the JSON of; the text itself where it is no JSON ("[DONE]", S4)."""
+    try:
+        return decode(data)
+    except ValueError:
+        text = data if isinstance(data, str) else bytes(data).decode(errors="replace")
+        return text.strip() if text.strip() == "[DONE]" else text
 
 
 def _finite(digits: str) -> float:

@@ -1,0 +1,274 @@
+"""The chain of fragments both formats share: appending in O(1), every older state valid, reading by slot.
+
+What a chain must do:
+
+* *append* one piece for one tuple, whatever the length so far, changing nothing that an older state holds;
+* *read* one slot without joining the others, and go on cheaply from what was read before;
+* *compare*: what came between an older and a newer state, at the cost of what came;
+* hold little more than the text itself, for millions of four-character pieces.
+
+Two layers do it. The pending pieces are tuples `(older, slot, piece)`. Every `PENDING` events, and whenever somebody
+reads, `settle` sorts them into one rope a slot: a dict `{slot: Rope}` at the bottom of the chain. A rope is a linked
+list again, but its last pieces are joined while they are short (each character is copied O(log n) times up to
+`PIECE` characters), and reading joins all of it in one atomic write, which frees the pieces.
+
+A slot is a tuple whose first member is its kind: what a list of pieces means.
+
+* `TEXT`: str pieces, concatenated.
+* `LIST`: bytes pieces, the JSON of each entry with a comma behind it, concatenated.
+* `LAST`: the last piece stands: a str, number or bool, or the JSON of a container as bytes.
+
+Pieces are immutable and are never the event's own containers (law 1, B3).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol, TypeAlias
+
+from friendli_stream.wire import encode, whole
+
+__all__ = [
+    "LAST",
+    "LIST",
+    "PENDING",
+    "TEXT",
+    "Pending",
+    "Piece",
+    "Promise",
+    "Rope",
+    "Ropes",
+    "Slot",
+    "Tip",
+    "added",
+    "between",
+    "entries",
+    "pieces",
+    "settle",
+    "shown",
+    "touched",
+]
+
+TEXT: Final = "text"
+LIST: Final = "list"
+LAST: Final = "last"
+
+PENDING: Final = 64  # events between two settlings; a power of two, so that the test is one `&`
+PIECE: Final = 65_536  # characters: longer pieces are not joined again before somebody reads
+
+Slot: TypeAlias = tuple[Any, ...]
+Piece: TypeAlias = Any  # str in TEXT, bytes in LIST, any of both or a number in LAST
+
+
+class Rope:
+    """The pieces of one slot. `parts` is all of it joined, or `(the rope before, the last piece)`."""
+
+    __slots__ = ("length", "parts")
+
+    def __init__(self, parts: Any, length: int) -> None:
+        self.parts = parts
+        self.length = length
+
+    def text(self) -> Any:
+        """All of it joined (str or bytes), remembered in place of the pieces."""
+        joined = self.parts
+        if type(joined) is tuple:
+            joined = _join(pieces(self))
+            self.parts = joined
+        return joined
+
+    def last(self) -> Any:
+        """The last piece that is not empty, or an empty one."""
+        node = self
+        while True:
+            parts = node.parts
+            if type(parts) is not tuple:
+                return parts
+            if parts[1]:
+                return parts[1]
+            node = parts[0]
+
+
+Ropes: TypeAlias = dict[Slot, Any]  # Rope for TEXT and LIST, the piece itself for LAST
+Tip: TypeAlias = Any  # Ropes, or (older Tip, Slot, Piece); a recursive type says no more to a type checker
+
+
+def _join(run: list[Any]) -> Any:
+    return run[0] if len(run) == 1 else run[0][:0].join(run)
+
+
+def pieces(rope: Rope) -> list[Any]:
+    """The pieces of a rope in order."""
+    found = []
+    parts = rope.parts
+    while type(parts) is tuple:
+        found.append(parts[1])
+        parts = parts[0].parts
+    found.append(parts)
+    found.reverse()
+    return found
+
+
+def _append(rope: Rope | None, run: list[Any]) -> Rope:
+    """The rope with `run` (newest piece first) behind it; its short last pieces are joined with it."""
+    size = sum(map(len, run))
+    length = size
+    while rope is not None:
+        parts = rope.parts
+        before, last = parts if type(parts) is tuple else (None, parts)
+        if len(last) > size or size >= PIECE:
+            run.reverse()
+            return Rope((rope, _join(run)), rope.length + size)
+        run.append(last)
+        size += len(last)
+        length = size + (before.length if before is not None else 0)
+        rope = before
+    run.reverse()
+    return Rope(_join(run), length)
+
+
+def settle(tip: Tip) -> Ropes:
+    """The ropes of a chain, its pending pieces sorted into them; the chain itself stays as it is."""
+    pending: dict[Slot, list[Any]] = {}
+    while type(tip) is tuple:
+        older, slot, piece = tip
+        run = pending.get(slot)
+        if run is None:
+            pending[slot] = [piece]
+        else:
+            run.append(piece)
+        tip = older
+    if not pending:
+        return tip
+    ropes = tip.copy()
+    for slot, run in pending.items():
+        ropes[slot] = run[0] if slot[0] == LAST else _append(ropes.get(slot), run)
+    return ropes
+
+
+def touched(older: Tip, newer: Tip) -> set[Slot] | None:
+    """The slots of the pieces between two tips of one chain, or None if that cannot be told from the chain."""
+    slots = set()
+    while newer is not older:
+        if type(newer) is not tuple:
+            return None
+        newer, slot, _ = newer
+        slots.add(slot)
+    return slots
+
+
+def added(old: Rope | None, new: Rope | None) -> list[Any] | None:
+    """The pieces of `new` behind the text of `old`, or None if `new` does not begin with it.
+
+    Ropes of one line share their older nodes, so that what is compared is what was joined since, not the whole.
+    """
+    if old is None:
+        return [] if new is None else pieces(new)
+    if new is None or new.length < old.length:
+        return None
+    behind: list[Any] = []
+    node = new
+    while node is not old:
+        parts = node.parts
+        before, piece = parts if type(parts) is tuple else (None, parts)
+        start = before.length if before is not None else 0
+        if before is None or start < old.length:
+            cut = old.length - start
+            if not _same(old, before, start, piece[:cut]):
+                return None
+            behind.append(piece[cut:])
+            break
+        behind.append(piece)
+        node = before
+    behind.reverse()
+    return behind
+
+
+def _same(old: Rope, before: Rope | None, start: int, head: Any) -> bool:
+    """Whether the text of `old` is that of `before` (`start` long) and then `head`."""
+    run, node = [], old
+    while node is not before:
+        parts = node.parts
+        older, piece = parts if type(parts) is tuple else (None, parts)
+        run.append(piece)
+        if older is None or older.length < start:
+            whole_before = before.text() if before is not None else head[:0]
+            return bool(old.text() == whole_before + head)
+        node = older
+    run.reverse()
+    return bool((_join(run) if run else head[:0]) == head)
+
+
+def shown(text: str, *, sealed: bool) -> str:
+    """What of a raw text may be seen (B1): not a trailing first half of a surrogate pair while the text may go on."""
+    if not sealed and "\ud800" <= text[-1:] <= "\udbff":
+        text = text[:-1]
+    return whole(text)
+
+
+def between(old: Rope | None, new: Rope | None, *, was_sealed: bool, sealed: bool) -> str | None:
+    """What `shown` of a newer text adds to `shown` of the older one; None if it does not go on from there."""
+    more = added(old, new)
+    if more is None:
+        return None
+    text: str = "".join(more)
+    if old is not None and not was_sealed:
+        withheld: str = old.last()[-1:]
+        if "\ud800" <= withheld <= "\udbff":
+            text = withheld + text
+    return shown(text, sealed=sealed)
+
+
+def entries(values: list[Any]) -> bytes:
+    """The piece of a LIST slot for some JSON values. Raises as `encode`."""
+    return encode(values)[1:-1] + b"," if values else b""
+
+
+
+class Holder(Protocol):
+    """A state whose chain can be settled in place."""
+
+    _tip: Tip
+
+
+def ropes(state: Holder) -> Ropes:
+    """The ropes of a state. They replace its chain in one atomic write: the next state goes on from them."""
+    tip = state._tip  # noqa: SLF001  the room's own key
+    if type(tip) is tuple:
+        tip = settle(tip)
+        state._tip = tip  # noqa: SLF001
+    return tip
+
+
+class Promise:
+    """What a snapshot holds in place of something that nobody has read yet."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        """The thing itself."""
+        raise NotImplementedError
+
+
+class Pending(Promise):
+    """A text or list that is still in the chain of a state."""
+
+    __slots__ = ("_default", "_sealed", "_slot", "_state")
+
+    def __init__(self, state: Holder, slot: Slot, *, sealed: bool = True, default: Any = None) -> None:
+        self._state = state
+        self._slot = slot
+        self._sealed = sealed
+        self._default = default
+
+    def rope(self) -> Rope | None:
+        """The rope of the text, None if nothing came."""
+        return ropes(self._state).get(self._slot)
+
+    def get(self) -> Any:
+        """The text as it may be seen (`sealed`: it will not go on, B1), a list as JSON; or the default."""
+        rope = self.rope()
+        if rope is None:
+            return self._default
+        if self._slot[0] == LIST:
+            return b"[" + rope.text()[:-1] + b"]"
+        return shown(rope.text(), sealed=self._sealed)

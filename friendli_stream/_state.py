@@ -1,0 +1,470 @@
+"""What a State of either format is made of: an outline, a chain of fragments, two counters.
+
+The *outline* is what the message is apart from its growing texts and lists: which blocks or choices there are, what
+was noted, whether it failed. It is replaced, never changed, and only by rare events. The *chain* (_fragments) has
+everything that is appended. `step` of a hot event builds one State and one tuple and touches neither outline nor rope.
+
+A rare event goes through a `Draft`: a copy that is changed freely and committed as the next State, or thrown away when
+the event turns out malformed or refused, so that "nothing of that event is folded" needs no undoing.
+
+The two formats share these mechanics by one base class: equality, pickling, saving and errors would otherwise stand
+in both to the letter. What an event *means* is in messages.py and chat.py alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
+
+import attrs
+
+from friendli_stream._fragments import LAST, LIST, TEXT, Piece, Rope, Ropes, Slot, Tip, entries, ropes, settle
+from friendli_stream._values import Extra
+from friendli_stream.errors import (
+    Diagnostic,
+    IncompleteStream,
+    InvalidState,
+    LimitExceeded,
+    Limits,
+    ProtocolError,
+    ServerError,
+    StreamError,
+)
+from friendli_stream.wire import decode, depth_exceeds, encode, encode_exact, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from cattrs import Converter
+
+__all__ = ["Draft", "Failure", "Malformed", "Outline", "Refused", "State", "Status", "short"]
+
+Status = Literal["empty", "open", "complete", "failed"]
+WEIGHT = 32  # characters that an entry or extra field counts for besides its JSON (B4)
+SAVED_VERSION = 1
+
+
+@attrs.frozen
+class Failure:
+    """Why a state failed: what its error is built from. `detail` is JSON, so that equal failures are equal."""
+
+    kind: Literal["server", "protocol", "limit"]
+    message: str
+    detail: bytes
+
+    @classmethod
+    def protocol(cls, note: Diagnostic) -> Failure:
+        """A ProtocolError about what `note` says."""
+        return cls("protocol", note.message, encode(attrs.asdict(note)))
+
+    @classmethod
+    def limit(cls, name: str, allowed: int) -> Failure:
+        """A LimitExceeded for the limit `name`."""
+        return cls(
+            "limit", f"more than {allowed:,} {name.replace('_', ' ')}", encode({"limit": name, "allowed": allowed})
+        )
+
+    @classmethod
+    def server(cls, message: str, **said: Any) -> Failure:
+        """A ServerError with what the server `said`."""
+        return cls("server", message, encode(said))
+
+    @classmethod
+    def of_server(cls, event: dict[str, Any], depth: int) -> Failure:
+        """The ServerError of an error event or body (M13, C14)."""
+        error = event.get("error")
+        said = error if isinstance(error, dict) else {}
+
+        def text(*names: str) -> str | None:
+            found = (source.get(name) for name in names for source in (said, event))
+            return next((whole(value) for value in found if value and isinstance(value, str)), None)
+
+        kind = text("type", "error_type")
+        code = said.get("code", event.get("code"))
+        message = text("message", "error_message") or (whole(error) if error and isinstance(error, str) else short(event))
+        return cls.server(
+            message,
+            type=None if kind == "error" else kind,
+            code=code if type(code) in {int, str} else None,
+            request_id=text("request_id"),
+            raw=None if depth_exceeds(event, depth) else event,
+        )
+
+    def error(self, state: Any) -> StreamError:
+        """The error, fresh."""
+        detail = decode(self.detail)
+        if self.kind == "server":
+            return ServerError(self.message, state=state, **detail)
+        if self.kind == "limit":
+            return LimitExceeded(self.message, state=state, **detail)
+        return ProtocolError(f"event {detail['event_number']}: {self.message}", diagnostic=Diagnostic(**detail), state=state)
+
+
+class Refused(Exception):  # noqa: N818  internal, never seen outside
+    """The event fails the state, and nothing of it is folded."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+
+class Malformed(Exception):  # noqa: N818  internal, never seen outside
+    """The event, or the part at `path`, is not what the format says (M15)."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(reason, path)
+        self.reason = reason
+        self.path = path
+
+
+@attrs.define
+class Outline:
+    """What both formats' outlines have. A field with `saved=False` in its metadata is derived, or a cache."""
+
+    strict: bool
+    limits: Limits
+    status: Status = "empty"
+    failure: Failure | None = None
+    notes: tuple[Diagnostic, ...] = ()
+    omitted: int = 0
+
+    def copy(self) -> Self:
+        """A copy to change before anybody else sees it."""
+        new = object.__new__(type(self))
+        for name in _names(type(self)):
+            setattr(new, name, getattr(self, name))
+        return new
+
+
+@functools.cache
+def _names(cls: type[attrs.AttrsInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(cls))
+
+
+O = TypeVar("O", bound=Outline)  # noqa: E741
+V = TypeVar("V")
+
+
+def short(value: Any, most: int = 120) -> str:
+    """A value as it may stand in a message: its JSON, cut."""
+    try:
+        text = encode(value).decode()
+    except (TypeError, RecursionError, ValueError):
+        text = f"a {type(value).__name__} nested too deep"
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+class Draft(Generic[O]):
+    """The next state while one event is being folded into it."""
+
+    __slots__ = ("limits", "n", "outline", "size", "tip")
+
+    def __init__(self, state: State[O, Any]) -> None:
+        self.outline = state._outline.copy()
+        self.limits = self.outline.limits
+        self.tip: Tip = state._tip
+        self.size = state._size
+        self.n = state._n + 1
+
+    def commit(self, cls: type[S]) -> S:
+        """The state."""
+        state = cls.__new__(cls)
+        state._outline = self.outline
+        state._tip = self.tip if type(self.tip) is not tuple or self.n & 63 else settle(self.tip)
+        state._n = self.n
+        state._size = self.size
+        return state
+
+    def note(self, code: str, message: str, path: str = "") -> None:
+        """Note something tolerated: one Diagnostic per code and path, later ones counted. In strict mode: refuse."""
+        outline = self.outline
+        path = short_path(path)
+        if outline.strict:
+            raise Refused(Failure.protocol(Diagnostic(code, message, self.n, path)))
+        notes = outline.notes
+        for i, known in enumerate(notes):
+            if known.code == code and known.path == path:
+                more = attrs.evolve(known, count=known.count + 1)
+                outline.notes = (*notes[:i], more, *notes[i + 1 :])
+                return
+        if len(notes) < self.limits.diagnostics:
+            outline.notes = (*notes, Diagnostic(code, message, self.n, path))
+        else:
+            outline.omitted += 1
+
+    def fail(self, failure: Failure) -> None:
+        """Fail the state, what is folded so far kept."""
+        self.outline.failure = failure
+        self.outline.status = "failed"
+
+    def reject(self, error: Malformed | Refused, event: Any) -> None:
+        """Take nothing of an event but the reason why (M15, B4)."""
+        try:
+            if isinstance(error, Malformed):
+                self.note("malformed_event", f"{error.reason}: {short(event)}", error.path)
+            else:
+                self.fail(error.failure)
+        except Refused as refused:
+            self.fail(refused.failure)
+
+    def weigh(self, amount: int) -> None:
+        """Count what is kept; refuse the event where it is too much (B4)."""
+        self.size += amount
+        if self.size > self.limits.text:
+            raise Refused(Failure.limit("text", self.limits.text))
+
+    def push(self, slot: Slot, piece: Piece) -> None:
+        """Append a piece of text, or the entries of a list."""
+        self.weigh(len(piece))
+        self.tip = (self.tip, slot, piece)
+
+    def push_entry(self, slot: Slot, value: Any) -> None:
+        """Append one entry to a list."""
+        self.weigh(WEIGHT)
+        self.push(slot, entries([value]))
+
+    def keep(self, extra: Extra, key: str, value: Any) -> Extra:
+        """The extra fields with `key` set to `value`."""
+        frozen = encode(value)
+        before = extra.get(key)
+        if before is None:
+            if len(extra) >= self.limits.extra_keys:
+                raise Refused(Failure.limit("extra_keys", self.limits.extra_keys))
+            self.weigh(len(key) + WEIGHT + len(frozen))
+        else:
+            self.weigh(len(frozen) - len(before))
+        return {**extra, key: frozen}
+
+    def keep_all(self, extra: Extra, values: Mapping[str, Any], but: Iterable[str] = ()) -> Extra:
+        """`keep` for each field that is not null and not in `but`."""
+        for key, value in values.items():
+            if value is not None and key not in but:
+                extra = self.keep(extra, whole(key), value)
+        return extra
+
+
+def short_path(path: str) -> str:
+    """A path as it may stand in a Diagnostic: a hostile name in it is cut."""
+    return path if len(path) <= 200 else f"{path[:200]}…"  # noqa: PLR2004
+
+
+class State(Generic[O, V]):
+    """A stream so far; immutable, equal by value, picklable, copyable. The formats' State classes say the rest."""
+
+    __slots__ = ("_n", "_outline", "_size", "_tip")
+
+    # The chain is settled in place and the slots are plain: a frozen class would cost three times as much in `step`.
+    _outline: O
+    _tip: Tip
+    _n: int  # events so far
+    _size: int  # what they weigh (B4)
+
+    _format: ClassVar[str]
+    _outline_class: ClassVar[type[Any]]
+
+    def __init__(self, *, strict: bool = False, limits: Limits = Limits()) -> None:  # noqa: B008  immutable
+        self._outline = self._outline_class(strict, limits)
+        self._tip = {}
+        self._n = 0
+        self._size = 0
+
+    @property
+    def status(self) -> Status:
+        """`"empty"`, `"open"`, `"complete"` (`.result()` would return) or `"failed"` (nothing more is taken)."""
+        return self._outline.status
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was tolerated so far, at most Limits.diagnostics."""
+        return self._outline.notes
+
+    @property
+    def diagnostics_omitted(self) -> int:
+        """How many more there were."""
+        return self._outline.omitted
+
+    @property
+    def error(self) -> StreamError | None:
+        """Why the state is "failed", built when asked for; None while it is not."""
+        failure = self._outline.failure
+        return failure.error(self) if failure is not None else None
+
+    @property
+    def snapshot(self) -> V | None:
+        """The message so far, None while empty. It never changes; texts and lists are joined when read."""
+        raise NotImplementedError
+
+    def result(self) -> V:
+        """The final message.
+
+        Raises ServerError, ProtocolError or LimitExceeded if the state failed, IncompleteStream if the stream ended
+        too early; each is fresh and has the state as `.state`, so that nothing is lost.
+        """
+        error = self.error
+        if error is not None:
+            raise error
+        snapshot = self.snapshot
+        if self._outline.status != "complete" or snapshot is None:
+            raise IncompleteStream(self._missing(), state=self)
+        return snapshot
+
+    def _missing(self) -> str:
+        """What is missing to the end, in words."""
+        raise NotImplementedError
+
+    def to_json(self) -> bytes:
+        """The state as JSON: stop here, go on in another process with `from_json`."""
+        fragments = [[slot, _content(slot, rope)] for slot, rope in ropes(self).items()]
+        return encode_exact(
+            {
+                "friendli_stream": self._format,
+                "version": SAVED_VERSION,
+                "event_number": self._n,
+                "size": self._size,
+                "outline": _saver().unstructure(self._outline),
+                "fragments": fragments,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """The state that `to_json` wrote. Raises InvalidState for anything else; runs no code from the data."""
+        try:
+            saved = decode(data)
+            if depth_exceeds(saved, 270):
+                message = "nested too deep"
+                raise ValueError(message)  # noqa: TRY301  one way out
+            return cls._loaded(saved)
+        except Exception as error:
+            message = f"not a state of {cls._format}: {type(error).__name__}: {short(str(error))}"
+            raise InvalidState(message) from error
+
+    @classmethod
+    def _loaded(cls, saved: dict[str, Any]) -> Self:
+        known = (saved["friendli_stream"], saved["version"])
+        if known != (cls._format, SAVED_VERSION):
+            message = f"written by {known[0]!r}, version {known[1]!r}"
+            raise ValueError(message)
+        state = cls.__new__(cls)
+        state._outline = _saver().structure(saved["outline"], cls._outline_class)
+        state._n = _count(saved["event_number"])
+        state._size = _count(saved["size"])
+        tip: Ropes = {}
+        for slot, content in saved["fragments"]:
+            key = tuple(slot)
+            tip[key] = _rope(key, content)
+        state._tip = tip
+        state._restore()
+        return state
+
+    def _restore(self) -> None:
+        """Check what was loaded, and derive what was not saved. Raises ValueError."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return (
+            self._n == other._n
+            and self._size == other._size
+            and self._outline == other._outline
+            and _texts(self) == _texts(other)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._format, self._n, self._size))
+
+    def __repr__(self) -> str:
+        return f"<{self._format}.State {self.status}, {self._n} events>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
+        return type(self).from_json, (self.to_json(),)
+
+
+S = TypeVar("S", bound=State[Any, Any])
+
+
+def _texts(state: State[Any, Any]) -> dict[Slot, Any]:
+    return {slot: rope.text() if isinstance(rope, Rope) else rope for slot, rope in ropes(state).items()}
+
+
+def _content(slot: Slot, rope: Any) -> Any:
+    """What a slot holds, as JSON."""
+    if slot[0] == TEXT:
+        return rope.text()
+    if slot[0] == LIST:
+        return decode(b"[" + rope.text()[:-1] + b"]")
+    return decode(rope) if type(rope) is bytes else rope
+
+
+def _rope(slot: Slot, content: Any) -> Any:
+    """`_content` undone."""
+    if slot[0] == TEXT and type(content) is str:
+        return Rope(content, len(content))
+    if slot[0] == LIST and type(content) is list:
+        data = entries(content)
+        return Rope(data, len(data))
+    if slot[0] == LAST:
+        return encode(content) if isinstance(content, (dict, list)) else content
+    message = f"fragment {slot!r}"
+    raise ValueError(message)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        message = f"not a count: {value!r}"
+        raise ValueError(message)
+    return value
+
+
+@functools.cache
+def _saver() -> Converter:
+    """The converter of saved outlines: strict about types, JSON kept as JSON."""
+    from cattrs import Converter  # noqa: PLC0415  40 ms that most programs never need
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override  # noqa: PLC0415
+    from cattrs.strategies import configure_union_passthrough  # noqa: PLC0415
+
+    saver = Converter(forbid_extra_keys=True, detailed_validation=False)
+
+    def exactly(kind: type[Any]) -> None:
+        def check(value: Any, _: Any) -> Any:
+            if type(value) is not kind:
+                message = f"{kind.__name__} expected, not {type(value).__name__}"
+                raise TypeError(message)
+            return value
+
+        saver.register_structure_hook(kind, check)
+
+    for kind in (str, int, bool):
+        exactly(kind)
+    configure_union_passthrough(str | int | bool | None, saver)
+    saver.register_unstructure_hook(bytes, decode)
+    saver.register_structure_hook(bytes, lambda value, _: encode(value))
+
+    def indexed(kind: Any) -> bool:
+        return getattr(kind, "__origin__", None) is dict and kind.__args__[0] is int
+
+    def restored(value: Any, kind: Any) -> Any:
+        items = [saver.structure(item, kind.__args__[1]) for item in value]
+        return {item.index: item for item in items}
+
+    saver.register_unstructure_hook_func(indexed, lambda value: [saver.unstructure(item) for item in value.values()])
+    saver.register_structure_hook_func(indexed, restored)
+
+    def unsaved(cls: Any) -> dict[str, Any]:
+        fields = attrs.fields(attrs.resolve_types(cls))
+        return {field.name: override(omit=True) for field in fields if field.metadata.get("saved") is False}
+
+    saver.register_unstructure_hook_factory(
+        attrs.has, lambda cls: make_dict_unstructure_fn(cls, saver, **unsaved(cls))
+    )
+    saver.register_structure_hook_factory(
+        attrs.has, lambda cls: make_dict_structure_fn(cls, saver, _cattrs_forbid_extra_keys=True, **unsaved(cls))
+    )
+    return saver
