@@ -46,7 +46,7 @@ class Scan:
     def read(self, rope: Rope | None, depth: int) -> tuple[InputState, Any]:
         """The state of the text so far, and a snapshot of what is certain."""
         with self._lock:
-            scanner, reached = _forward(self._value, rope, depth)
+            scanner, reached = _forward(self._value, rope, depth, record=False)
             if self._value is None or length(self._value[1]) <= length(rope):  # an older reader takes nothing away
                 self._value = reached
             return scanner.state, scanner.snapshot()
@@ -54,14 +54,14 @@ class Scan:
     def changes(self, older: Rope | None, newer: Rope | None, depth: int) -> list[Change]:
         """The entries of PartialJSON.changes between two ropes of one line."""
         with self._lock:
-            scanner, _ = _forward(self._changes, older, depth)
+            scanner, _ = _forward(self._changes, older, depth, record=True)
             scanner.changes()  # those up to `older`, none where the last call ended there
-            scanner, self._changes = _forward((scanner, older), newer, depth)
+            scanner, self._changes = _forward((scanner, older), newer, depth, record=True)
             return cast("list[Change]", scanner.changes())
 
 
 def _forward(
-    before: tuple[Scanner, Rope | None] | None, rope: Rope | None, depth: int
+    before: tuple[Scanner, Rope | None] | None, rope: Rope | None, depth: int, *, record: bool
 ) -> tuple[Scanner, tuple[Scanner, Rope | None]]:
     """A scanner that has read `rope`: the one before, if the rope goes on from there, else a new one."""
     if before is not None:
@@ -71,7 +71,7 @@ def _forward(
             for piece in more:
                 scanner.feed(piece)
             return scanner, (scanner, rope)
-    scanner = Scanner(depth)
+    scanner = Scanner(depth, record=record)
     for piece in pieces(rope) if rope is not None else ():
         scanner.feed(piece)
     return scanner, (scanner, rope)
@@ -147,7 +147,7 @@ class Raw(Promise):
 
 def scanned(text: str, depth: int) -> list[Change]:
     """The changes of a whole text."""
-    scanner = Scanner(depth)
+    scanner = Scanner(depth, record=True)
     scanner.feed(text)
     return cast("list[Change]", scanner.changes())
 

@@ -119,7 +119,10 @@ class Malformed(Exception):  # noqa: N818  internal, never seen outside
 
 @attrs.define
 class Outline:
-    """What both formats' outlines have. A field with `saved=False` in its metadata is derived, or a cache."""
+    """What both formats' outlines have. A field with `saved=False` in its metadata is derived, or a cache.
+
+    `routes` says where the fragments of the happy path go, so that one look-up tells whether they may.
+    """
 
     strict: bool
     limits: Limits
@@ -127,6 +130,7 @@ class Outline:
     failure: Failure | None = None
     notes: tuple[Diagnostic, ...] = ()
     omitted: int = 0
+    routes: dict[Any, Any] = attrs.field(factory=dict, eq=False, repr=False, metadata={"saved": False})
 
     def copy(self) -> Self:
         """A copy to change before anybody else sees it."""
@@ -196,6 +200,7 @@ class Draft(Generic[O]):
         """Fail the state, what is folded so far kept."""
         self.outline.failure = failure
         self.outline.status = "failed"
+        self.outline.routes = {}
 
     def reject(self, error: Malformed | Refused, event: Any) -> None:
         """Take nothing of an event but the reason why (M15, B4)."""

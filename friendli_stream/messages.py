@@ -394,9 +394,6 @@ class Outline(_state.Outline):
     usage: bytes | None = None
     extra: dict[str, bytes] = attrs.field(factory=dict)
     blocks: dict[int, Block] = attrs.field(factory=dict)
-    routes: dict[int, dict[str, tuple[Slot, str]]] = attrs.field(
-        factory=dict, eq=False, repr=False, metadata={"saved": False}
-    )
 
     def put(self, block: Block) -> None:
         """Open or replace a block."""
