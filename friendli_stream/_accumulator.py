@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Accumulator", "AsyncTap", "Tap"]
 
-V = TypeVar("V", covariant=True)  # the message
-E = TypeVar("E")  # an event
 
-
-class Foldable(Protocol[V]):
+class Foldable(Protocol):
     """What an accumulator asks of a state."""
 
     @property
-    def snapshot(self) -> V | None: ...
+    def snapshot(self) -> Any:
+        """The message so far."""
 
-    def result(self) -> V: ...
+    def result(self) -> Any:
+        """The final message."""
 
 
-S = TypeVar("S", bound=Foldable[Any])
-M = TypeVar("M")
+S = TypeVar("S", bound=Foldable)
+M = TypeVar("M")  # the message
+E = TypeVar("E")  # an event
 
 _REPR = Repr()  # bounded, and safe with a __repr__ that raises
 _REPR.maxother = 200
@@ -132,7 +132,7 @@ class Tap(Generic[E]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(*_hidden_by(error)):
+        with suppress(*() if error is None else (Exception,)):
             self.close()
 
 
@@ -166,37 +166,32 @@ class AsyncTap(Generic[E]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(*_hidden_by(error)):
+        with suppress(*() if error is None else (Exception,)):
             await self.aclose()
 
 
-def _read(take: Callable[[Any], None], source: Iterable[E], closing: ExitStack) -> Generator[E]:
+def _read(take: Callable[[Any], None], source: Iterable[E], closing: ExitStack) -> Generator[E, None, None]:
     try:
         for event in source:
             take(event)
             yield event
-    except BaseException as error:
-        with suppress(*_hidden_by(error)):
+    except BaseException:  # a break arrives as GeneratorExit
+        with suppress(Exception):  # what reading ended with is what the reader sees
             closing.close()
         raise
 
 
 async def _aread(
     take: Callable[[Any], None], source: AsyncIterable[E], closing: AsyncExitStack
-) -> AsyncGenerator[E]:
+) -> AsyncGenerator[E, None]:
     try:
         async for event in source:
             take(event)
             yield event
-    except BaseException as error:
-        with suppress(*_hidden_by(error)):
+    except BaseException:
+        with suppress(Exception):  # but not a cancellation
             await closing.aclose()
         raise
-
-
-def _hidden_by(error: BaseException | None) -> tuple[type[Exception], ...]:
-    """What closing may raise unseen: nothing, or, behind an error that is on its way, any other but a cancellation."""
-    return () if error is None else (Exception,)
 
 
 def _close(source: Any) -> None:
