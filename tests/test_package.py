@@ -56,7 +56,9 @@ def internal_imports(module):
 
 
 def python(code):
-    return subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_exported_names():
@@ -95,7 +97,7 @@ def test_exported_names_exist(module):
     """Every name of every `__all__` exists; so a star import shows what tools show."""
     loaded = importlib.import_module("friendli_stream" if module == "__init__" else f"friendli_stream.{module}")
     exported = getattr(loaded, "__all__", [])
-    assert [] == [name for name in exported if not hasattr(loaded, name)]
+    assert [name for name in exported if not hasattr(loaded, name)] == []
     assert sorted(set(exported)) == sorted(exported)
 
 
@@ -145,4 +147,4 @@ assert "import" in seen
 print(*[name for name in seen if name.startswith(("socket.", "subprocess.", "os.fork", "os.exec", "_thread.start"))])
 print(threading.active_count())
 """
-    assert ["1"] == python(code).split()
+    assert python(code).split() == ["1"]
