@@ -4,7 +4,7 @@
 is still arriving.
 """
 
-from friendli_stream import messages, sse
+from friendli_stream import chat, messages, sse
 from friendli_stream.errors import (
     Diagnostic,
     IncompleteJSON,
@@ -35,6 +35,7 @@ __all__ = [
     "ServerError",
     "StreamError",
     "UnreadableRecording",
+    "chat",
     "messages",
 
     "sse",

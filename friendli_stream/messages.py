@@ -1024,7 +1024,7 @@ def _changes(older: State | None, newer: State) -> list[Change] | None:
                     return None
                 found += _input_changes(block, known, old, new, after.limits.depth)
                 continue
-            text = between(old, new, was_sealed, _sealed(after, block))
+            text = between(old, new, was_sealed=was_sealed, sealed=_sealed(after, block))
             if text is None:
                 return None
             if text:
@@ -1057,3 +1057,8 @@ def _input_changes(block: Block, known: Block | None, old: Rope | None, new: Rop
 
 class Accumulator(_accumulator.Accumulator[State, Message]):
     """A State that moves: feed it events, or let it watch a stream that is iterated elsewhere."""
+
+    __slots__ = ()
+
+    def __init__(self, state: State = State()) -> None:  # noqa: B008  immutable
+        super().__init__(state, step, step_json, changes)
