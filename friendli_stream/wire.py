@@ -23,6 +23,8 @@ _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _LONG_NUMBER_STR = re.compile(r"[0-9]{19}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+JSON = (dict, list, str, int, float)  # and None
+
 # An SDK's enum or str subclass is written as its value; what JSON has no word for is refused, not guessed.
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
@@ -162,18 +164,23 @@ def converter() -> Converter:
 def event_of(event: Any) -> Any:
     """The JSON value of an event: itself, or what an SDK's object says it is. Recognised by shape, no SDK imported.
 
-    In this order: `.data` of a wrapper with `event` and `data`, `to_dict()`, `model_dump(by_alias=True,
-    exclude_unset=True)`. Raises TypeError for anything else, bytes included: those are for sse.EventDecoder or step_json.
+    In this order: `.data` of a wrapper (an object with `data` and nothing of an event), `to_dict()`,
+    `model_dump(by_alias=True, exclude_unset=True)`. Raises TypeError for anything else, bytes included: those are for
+    sse.EventDecoder or step_json.
     """
-    if event is None or isinstance(event, (dict, list, str, int, float)):
+    if event is None or isinstance(event, JSON):
         return event
-    if hasattr(event, "data") and hasattr(event, "event"):
-        return event_of(event.data)
-    for name, options in (("to_dict", {}), ("model_dump", {"by_alias": True, "exclude_unset": True})):
-        method = getattr(event, name, None)
-        if callable(method) and not isinstance(event, type):
-            return event_of(method(**options))
-    kind = type(event).__name__
+    value = event
+    if hasattr(value, "data") and not hasattr(value, "type") and not hasattr(value, "choices"):
+        value = value.data
+    if not isinstance(value, type):
+        for name, options in (("to_dict", {}), ("model_dump", {"by_alias": True, "exclude_unset": True})):
+            method = getattr(value, name, None)
+            if callable(method):
+                value = method(**options)
+                break
+    if value is None or isinstance(value, JSON):
+        return value
     hint = " (decode bytes with sse.EventDecoder, or use step_json)" if isinstance(event, (bytes, bytearray)) else ""
-    message = f"not an event: {kind}{hint}"
+    message = f"not an event: {type(event).__name__}{hint}"
     raise TypeError(message)
