@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+import anthropic
 import attrs
 import pytest
+from openai.lib.streaming.chat import ChatCompletionStreamState
 
 import friendli_stream
 from friendli_stream import Limits, sse
@@ -150,3 +152,14 @@ def test_commands():
     replay = re.search(r"^pip install \. && friendli-stream replay (\S+)$", README, re.MULTILINE)
     assert replay
     assert (ROOT / replay[1]).exists()
+
+
+def test_coming_from_names_what_sdks_have():
+    """The names of the SDKs in README's table of origins are names that those SDKs have."""
+    section = README.partition("## Coming from")[2].partition("\n## ")[0]
+    origins = re.findall(r"^\| (anthropic|openai): `(.*?)`", section, re.MULTILINE)
+    homes = {"anthropic": anthropic.MessageStream, "openai": ChatCompletionStreamState}
+    assert {sdk for sdk, _ in origins} == set(homes)
+    for sdk, origin in origins:
+        for name in re.findall(r"\.(\w+)", origin):
+            assert name in {*dir(homes[sdk]), *homes[sdk].__annotations__}, name
