@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol, TypeAlias
 
-from friendli_stream.wire import encode, whole
+from friendli_stream.wire import decode, encode, encode_exact, whole
 
 __all__ = [
     "LAST",
@@ -42,6 +42,7 @@ __all__ = [
     "added",
     "between",
     "entries",
+    "listed",
     "pieces",
     "settle",
     "shown",
@@ -219,8 +220,14 @@ def between(old: Rope | None, new: Rope | None, *, was_sealed: bool, sealed: boo
 
 
 def entries(values: list[Any]) -> bytes:
-    """The piece of a LIST slot for some JSON values. Raises as `encode`."""
-    return encode(values)[1:-1] + b"," if values else b""
+    """The piece of a LIST slot for some JSON values. Raises as `encode`. Half surrogates stay: entries may merge (C12)."""
+    return encode_exact(values)[1:-1] + b"," if values else b""
+
+
+def listed(rope: Rope) -> list[Any]:
+    """The values of a LIST slot, fresh, half surrogates as they came."""
+    values: list[Any] = decode(b"[" + rope.text()[:-1] + b"]")
+    return values
 
 
 
@@ -270,5 +277,5 @@ class Pending(Promise):
         if rope is None:
             return self._default
         if self._slot[0] == LIST:
-            return b"[" + rope.text()[:-1] + b"]"
+            return encode(listed(rope)) if b"\\ud" in rope.text() else b"[" + rope.text()[:-1] + b"]"
         return shown(rope.text(), sealed=self._sealed)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from friendli_stream import _accumulator, _state
-from friendli_stream._fragments import LAST, LIST, TEXT, Pending, Promise, Slot, added, between, ropes, settle, touched
+from friendli_stream._fragments import LAST, LIST, TEXT, Pending, Promise, Slot, added, between, listed, ropes, settle, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
 from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, short
 from friendli_stream._values import Extra, Lazy, extra_field, lazy, plain, represented, thaw
@@ -393,7 +393,7 @@ class Outline(_state.Outline):
     """The completion apart from its texts and lists.
 
     `done`: [DONE] came. `ids_changed`: more than one id came (C17). `usage_room`: what usage weighs at the most so
-    far. `envelope`: the last chunk's fields besides VARYING, as (getter, values, number of all keys).
+    far. `envelope`: the last chunk's fields, as (getter of those not VARYING, their values, getter of the others, count).
     """
 
     started: bool = False
@@ -571,8 +571,8 @@ class _Logprobs(Promise):
 
 
 def _entries(state: State, slot: Slot, default: Any = None) -> Any:
-    data = Pending(state, slot).get()
-    return decode(data) if data is not None else default
+    rope = ropes(state).get(slot)
+    return listed(rope) if rope is not None else default
 
 
 class _MessageExtra(Promise):
@@ -643,7 +643,8 @@ def step(state: State, event: Any) -> State:  # noqa: C901, PLR0912  the happy p
     try:  # the happy path: the last chunk's envelope, one open choice, and fragments of texts that it has already
         outline = state._outline
         (choice,) = event["choices"]
-        getter, values, width = outline.envelope
+        getter, values, varying, width = outline.envelope
+        varying(event)
         if len(event) != width or getter(event) != values:
             return _step(state, event)
         index = choice["index"]
@@ -1111,7 +1112,8 @@ def _remember(outline: Outline, event: dict[str, Any]) -> None:
         and "choices" in event
     ):
         getter = itemgetter(*names)
-        outline.envelope = (getter, getter(event), len(event))
+        varying = itemgetter(*VARYING & event.keys())  # a KeyError where one of them is missing
+        outline.envelope = (getter, getter(event), varying, len(event))
     else:
         outline.envelope = None
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "PartialJSON", "Scanner", "parse"]
 
 Change = tuple[tuple[str | int, ...], Literal["open", "text", "done"], Any]
-Verdict = Literal["incomplete", "complete"]
+Verdict = Literal["incomplete", "complete"] | InvalidJSON
 
 # What may come next. The order makes the frequent questions one comparison: a value up to FIRST, a key from there to
 # KEY, a closing bracket where a container is fresh or a value ended.
@@ -48,10 +48,12 @@ EXPECTED = {
     END: "nothing more",
 }
 
+AFTER_NUMBER = ',]} \t\n\r"'
 SHORT = 5  # no number of fewer characters is infinite
+LONG = 64  # characters of a number that may be copied at each fragment
 SPACE = " \t\n\r"
 DIGITS = "0123456789"
-LITERALS = {"t": "true", "f": "false", "n": "null"}
+LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 CONTAINERS = frozenset((dict, list))
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
@@ -80,47 +82,26 @@ class Scanner:
     between threads without a lock.
     """
 
-    __slots__ = ("_logs", "_send", "_slots", "_stack", "_verdict", "depth")
+    __slots__ = ("_logs", "_slots", "_stack", "root", "send", "verdict")
 
     def __init__(self, depth: int = 200, *, record: bool = False) -> None:
-        self.depth = depth
-        self._stack: list[Any] = [[]]  # a list for the root value, then the open containers
+        self.root: list[Any] = []  # the root value is its only item
+        self._stack: list[Any] = [self.root]  # and the open containers
         self._slots: list[Any] = []  # where in its parent each open container is
         self._logs: list[list[Change]] = [[]] if record else []  # none while nobody asks for changes
-        self._verdict: Verdict | InvalidJSON | None = None
-        self._start(VALUE, 0)
-
-    def _start(self, state: int, base: int) -> None:
-        scan = _scan(self._stack, self._slots, self._logs, self.depth, state, base)
-        next(scan)
-        self._send = scan.send
+        scan = _scan(self._stack, self._slots, self._logs, depth)
+        self.verdict: Verdict = next(scan)
+        self.send = scan.send
 
     def feed(self, text: str) -> None:
         """Scan more of the text. Raises nothing: what is wrong is in `state` and `error`; text after it is ignored."""
-        if not text:
-            return
-        if self._verdict is None:
-            self._verdict = "incomplete"
-            if not self._logs and text.rstrip(SPACE)[-1:] in ("}", "]"):
-                try:
-                    self._stack[0].append(_whole_document(text, self.depth))
-                except ValueError:
-                    pass  # unfinished, wrong, or where our rules differ
-                else:
-                    self._verdict = "complete"
-                    self._start(END, len(text))
-                    return
-        try:
-            self._verdict = self._send(text)
-        except StopIteration as stop:
-            if stop.value is not None:
-                self._verdict = stop.value
+        if text:
+            self.verdict = self.send(text)
 
     @property
     def value(self) -> Any:
         """The certain part (J3, J4), None while nothing is: the same containers at each access, growing (J9)."""
-        root = self._stack[0]
-        return root[0] if root else None
+        return self.root[0] if self.root else None
 
     def snapshot(self) -> Any:
         """The certain part as it is now: open containers copied, closed ones shared, so only to be read (J9)."""
@@ -135,13 +116,13 @@ class Scanner:
     @property
     def state(self) -> Literal["incomplete", "complete", "invalid"]:
         """How far the text is; a bare number stays "incomplete", for more digits may come (J1)."""
-        verdict = self._verdict
-        return "invalid" if isinstance(verdict, InvalidJSON) else verdict or "incomplete"
+        verdict = self.verdict
+        return "invalid" if isinstance(verdict, InvalidJSON) else verdict
 
     @property
     def error(self) -> InvalidJSON | None:
         """Why the text is invalid."""
-        return self._verdict if isinstance(self._verdict, InvalidJSON) else None
+        return self.verdict if isinstance(self.verdict, InvalidJSON) else None
 
     def record(self, before: list[Change]) -> None:
         """Record changes from now on; `before` are those of the text fed so far."""
@@ -174,13 +155,15 @@ class PartialJSON:
     value stands; a lone surrogate is U+FFFD. Reading never raises.
     """
 
-    __slots__ = ("_depth", "_fragments", "_pending", "_recording", "_scanner")
+    __slots__ = ("_depth", "_new", "_old", "_recording", "_root", "_scanner", "_send")
 
     def __init__(self, *, depth: int = 200) -> None:
         self._depth = depth
-        self._fragments: list[str] = []  # scanned
-        self._pending: list[str] = []
+        self._new: list[str] = []  # what nobody has looked at
+        self._old: list[str] = []
         self._scanner = Scanner(depth)
+        self._send = self._scanner.send
+        self._root = self._scanner.root
         self._recording = False
 
     def feed(self, text: str) -> None:
@@ -188,15 +171,18 @@ class PartialJSON:
         if not isinstance(text, str):
             message = f"a fragment of JSON text is a str, not {type(text).__name__}"
             raise TypeError(message)
-        self._pending.append(text)
+        if text:
+            self._new.append(text)
 
     def _look(self) -> Scanner:
-        if self._pending:
-            text = "".join(self._pending)
-            self._pending.clear()
-            self._fragments.append(text)
-            self._scanner.feed(text)
-        return self._scanner
+        scanner = self._scanner
+        new = self._new
+        if new:
+            text = "".join(new)
+            new.clear()
+            self._old.append(text)
+            scanner.verdict = scanner.send(text)
+        return scanner
 
     @property
     def value(self) -> Any:
@@ -206,7 +192,14 @@ class PartialJSON:
         key until its value begins (J4). The value is live: the same containers at each access, growing in place (J9),
         to be read, not changed. Keeping each of its growing strings costs a copy each time.
         """
-        return self._look().value
+        new = self._new
+        if new:  # as in _look, which would be a call more a fragment
+            text = "".join(new)
+            new.clear()
+            self._old.append(text)
+            self._scanner.verdict = self._send(text)
+        root = self._root
+        return root[0] if root else None
 
     def snapshot(self) -> Any:
         """`value` as it is now, for good: open containers are copied, closed ones shared, so only to be read (J9).
@@ -226,7 +219,7 @@ class PartialJSON:
         if not self._recording:
             self._recording = True
             past = Scanner(self._depth, record=True)
-            for text in self._fragments:
+            for text in self._old:
                 past.feed(text)
             scanner.record(past.changes())
         return scanner.changes()
@@ -244,7 +237,7 @@ class PartialJSON:
     @property
     def text(self) -> str:
         """All of the text, with lone surrogates as U+FFFD (B1)."""
-        return whole("".join(self._fragments + self._pending))
+        return whole("".join(self._old + self._new))
 
     def finish(self) -> Any:
         """The value of the whole text, parsed anew: fresh, shared with no preview (J1, J9).
@@ -252,7 +245,7 @@ class PartialJSON:
         Raises IncompleteJSON where the text is the beginning of JSON, else InvalidJSON; both have `reason` and
         `position`, in code points of the joined text.
         """
-        return parse("".join(self._fragments + self._pending), self._depth)
+        return parse("".join(self._old + self._new), self._depth)
 
 
 def parse(text: str, depth: int = 200) -> Any:
@@ -298,16 +291,15 @@ def _deeper(value: Any, depth: int) -> bool:
     return True
 
 
-def _scan(  # noqa: C901, PLR0912, PLR0913, PLR0915  one loop, for calls are what costs
-    stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: int, state: int, base: int
-) -> Generator[Verdict, str, InvalidJSON]:
-    """The scanner: fragments go in, after each the verdict comes out, at last what is wrong.
+def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for calls are what costs
+    stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: int
+) -> Generator[Verdict, str]:
+    """The scanner: fragments go in, after each the verdict comes out, at last what is wrong, for good.
 
     `stack`, `slots` and `logs` are those of Scanner. `base` is the position of buf[0], n the index of the added quote.
     """
     root = stack[0]
     top: Any = root
-    value: Any = None
     closer, comma, after = "", VALUE, END  # of the innermost container: its bracket, the state after "," and a value
     path: tuple[str | int, ...] = ()  # of the innermost container
     slot: Any = 0  # the key that waits for its value
@@ -315,35 +307,58 @@ def _scan(  # noqa: C901, PLR0912, PLR0913, PLR0915  one loop, for calls are wha
     grown: Any = key  # the container with the unfinished string, at `where`; `here` is its path
     where: Any = 0
     here: tuple[str | int, ...] = ()
-    string = ""
-    i = 0
-    buf = (yield "incomplete") + '"'
-    n = len(buf) - 1
+    string = reason = ""
+    value: Any = None
+    state = VALUE
+    i = base = 0
+    text = yield "incomplete"
+    if not logs and text.rstrip(SPACE)[-1:] in ("}", "]"):
+        try:
+            root.append(_whole_document(text, depth))
+        except ValueError:
+            pass  # unfinished, wrong, or where our rules differ
+        else:
+            state = END
+            base = len(text)
+            text = ""
+    buf = text + '"'
+    n = len(text)
     while True:
         if state == TEXT:
-            reason = ""
+            base += i
+            if i == n:
+                while '"' not in (text := (yield "incomplete")) and "\\" not in text and text.isprintable():
+                    base += len(text)
+                    grown[where] = None
+                    string += text
+                    grown[where] = string
+                    if logs and grown is not key:
+                        logs[0].append((here, "text", text))
+            else:
+                text = buf[i:n] + (yield "incomplete")
+            n = last = len(text)
+            buf = text + '"'
             try:
-                piece, end = scanstring(buf, i)
-                if not piece.isascii():
-                    piece.encode()
-                more = end > n
-                i = n if more else end
+                if "\\" in text and (last := _judged(text)) < n:
+                    value, i = scanstring(text[:last] + '"', 0)
+                else:
+                    value, i = scanstring(buf, 0)
+                if not value.isascii():
+                    value.encode()
+                more = i > last
+                if more:
+                    i = last
             except ValueError:
-                piece, i, more, reason, joined = _text(buf, i)
+                value, i, more, reason, joined = _text(buf, 0)
                 base -= joined
-            if piece:
-                grown[where] = None
-                string += piece
-                grown[where] = string
-                if logs and grown is not key:
-                    logs[0].append((here, "text", piece))
+            grown[where] = None
+            string += value
+            grown[where] = string
+            if logs and value and grown is not key:
+                logs[0].append((here, "text", value))
             if reason:
-                return InvalidJSON(reason, base + i)
+                break
             if more:
-                base += i
-                buf = buf[i:n] + (yield "incomplete") + '"'
-                n = len(buf) - 1
-                i = 0
                 continue
             if grown is key:
                 slot = string
@@ -352,57 +367,58 @@ def _scan(  # noqa: C901, PLR0912, PLR0913, PLR0915  one loop, for calls are wha
                 state = after
                 if logs:
                     logs[0].append((here, "done", string))
-            string = ""
         while True:
             c = buf[i]
             if c == '"':
                 if i == n:
                     base += n
-                    buf = (yield "complete" if state == END else "incomplete") + '"'
-                    n = len(buf) - 1
+                    text = yield "complete" if state == END else "incomplete"
+                    buf = text + '"'
+                    n = len(text)
                     i = 0
                     continue
                 if state > KEY:
-                    return _unexpected(state, closer, base + i)
+                    break
                 i += 1
                 try:
                     value, end = scanstring(buf, i)
                     if not value.isascii():
                         value.encode()
+                    more = end > n
+                    i = n if more else end
                 except ValueError:
-                    end = n + 1
-                if end > n:  # it goes on in the next fragment, or is not plain
+                    value, i, more, reason, joined = _text(buf, i)
+                    base -= joined
+                if more:
                     if state >= FIRST_KEY:
                         grown, where = key, 0
                     else:
                         if closer == "}":
                             where = slot
-                            top[where] = ""
+                            top[where] = value
                         else:
                             where = len(top)
-                            top.append("")
+                            top.append(value)
                         grown = top
                         here = (*path, where) if closer else ()
                         if logs:
-                            logs[0].append((here, "open", "string"))
+                            _log_string(logs[0], here, value)
+                    string = value
                     state = TEXT
                     break
-                i = end
                 if state >= FIRST_KEY:
                     slot = value
                     if buf[i] == ":":
                         i += 1
+                        if buf[i] == " ":
+                            i += 1
                         state = VALUE
                     else:
                         state = COLON
                     continue
-            elif c == "," and state == AFTER:
-                i += 1
-                state = comma
-                continue
             elif c == closer:
                 if state != AFTER and state != FIRST and state != FIRST_KEY:  # noqa: PLR1714  a set would be slower
-                    return _unexpected(state, closer, base + i)
+                    break
                 i += 1
                 if logs:
                     logs[0].append((path, "done", top))
@@ -418,11 +434,21 @@ def _scan(  # noqa: C901, PLR0912, PLR0913, PLR0915  one loop, for calls are wha
                     closer, comma, after = "]", VALUE, AFTER
                 state = after
                 continue
+            elif c == "," and state == AFTER:
+                i += 1
+                state = comma
+                continue
+            elif c in SPACE:
+                i += 1
+                if buf[i] in SPACE:
+                    i = SPACES.match(buf, i).end()  # type: ignore[union-attr]  # it matches everywhere
+                continue
             elif c == "{" or c == "[":  # noqa: PLR1714  a set would be slower
                 if state > FIRST:
-                    return _unexpected(state, closer, base + i)
+                    break
                 if len(stack) > depth:
-                    return InvalidJSON(f"nested deeper than {depth}", base + i)
+                    reason = f"nested deeper than {depth}"
+                    break
                 inner: Any = {} if c == "{" else []
                 if closer == "}":
                     top[slot] = inner
@@ -447,31 +473,40 @@ def _scan(  # noqa: C901, PLR0912, PLR0913, PLR0915  one loop, for calls are wha
                 i += 1
                 state = VALUE
                 continue
-            elif c in SPACE:
-                i = SPACES.match(buf, i).end()  # type: ignore[union-attr]  # it matches everywhere
-                continue
             else:
                 if state > FIRST:
-                    return _unexpected(state, closer, base + i)
-                try:
-                    value, end = _scan_once(buf, i)
-                except (StopIteration, ValueError):
-                    value, end = 0, n
-                c = buf[end]
-                if (c == "," or c == closer or c in SPACE or value is True or value is False or value is None) and (
-                    end - i < SHORT or value - value == 0  # an infinity minus itself is none
-                ):
-                    i = end
+                    break
+                if c in LITERALS:
+                    word, value = LITERALS[c]
+                    more = not buf.startswith(word, i)
+                    if not more:
+                        i += len(word)
+                    elif not word.startswith(buf[i:n]):
+                        i = _first_other(buf, i, word)
+                        reason = "malformed literal"
+                        break
                 else:
-                    value, i, more, reason = _scalar(buf, i)
-                    if reason:
-                        return InvalidJSON(reason, base + i)
-                    if more:
-                        base += i
-                        buf = (yield from _longer(buf[i:n])) + '"'
-                        n = len(buf) - 1
-                        i = 0
-                        continue
+                    try:
+                        value, end = _scan_once(buf, i)
+                        plain = buf[end] in AFTER_NUMBER and (end - i < SHORT or value - value == 0)  # inf - inf is nan
+                    except (StopIteration, ValueError):
+                        plain = False
+                    if plain:
+                        more = end == n
+                        if not more:
+                            i = end
+                    else:
+                        value, i, more, reason = _number(buf, i)
+                        if reason:
+                            break
+                if more:
+                    base += i
+                    text = buf[i:n]
+                    text = (yield from _longer(text)) if len(text) > LONG else text + (yield "incomplete")
+                    buf = text + '"'
+                    n = len(text)
+                    i = 0
+                    continue
             # A value has ended right before i.
             if closer == "}":
                 top[slot] = value
@@ -485,32 +520,57 @@ def _scan(  # noqa: C901, PLR0912, PLR0913, PLR0915  one loop, for calls are wha
                 state = comma
             else:
                 state = after
+        if state != TEXT or reason:
+            break
+    error = InvalidJSON(reason or _expected(state, closer), base + i)
+    while True:
+        yield error
+
+
+def _expected(state: int, closer: str) -> str:
+    return "expected " + (f"',' or '{closer}'" if state == AFTER else EXPECTED[state])
+
+
+def _first_other(buf: str, start: int, word: str) -> int:
+    return next(i for i, letter in enumerate(word, start) if buf[i] != letter)
+
+
+def _log_string(log: list[Change], path: tuple[str | int, ...], beginning: str) -> None:
+    log.append((path, "open", "string"))
+    if beginning:
+        log.append((path, "text", beginning))
 
 
 def _log_value(log: list[Change], path: tuple[str | int, ...], value: Any) -> None:
     if type(value) is str:
-        log.append((path, "open", "string"))
-        if value:
-            log.append((path, "text", value))
+        _log_string(log, path, value)
     log.append((path, "done", value))
 
 
-def _unexpected(state: int, closer: str, position: int) -> InvalidJSON:
-    expected = f"',' or '{closer}'" if state == AFTER else EXPECTED[state]
-    return InvalidJSON(f"expected {expected}", position)
+def _judged(text: str) -> int:
+    """Up to where a text that goes on in a string can be judged: half an escape at its end cannot.
+
+    Only spares `_text` the frequent cases; what it does not know it leaves to that.
+    """
+    end = len(text)
+    at = text.rfind("\\", max(0, end - 5))
+    if at < 0 or (at + 1 - len(text[: at + 1].rstrip("\\"))) % 2 == 0:
+        return end
+    unfinished = BEGINNING_OF_ESCAPE.match(text, at).end() == end  # type: ignore[union-attr]  # it matches everywhere
+    return at if unfinished and text[at - 6 : at - 3].lower() != "\\ud" else end
 
 
 def _text(buf: str, start: int) -> tuple[str, int, bool, str, int]:
     """The rest of a string from `start`, where scanstring gives no answer: (piece, index, more, reason, joined).
 
-    It is whole, with the index behind its quote; or `more` is needed, with the index of what cannot be judged yet; or
-    wrong for a reason, at the index. `joined` counts halves fed one by one that make one character (B1).
+    Either it ends, with the index behind its quote; or there is `more` to come, with the index of what cannot be judged
+    yet; or it is wrong for a `reason`, at the index. `joined` counts halves fed singly that make one character (B1).
     """
     last = len(buf) - 1
     end = TEXT_UNITS.match(buf, start, last).end()  # type: ignore[union-attr]  # it matches everywhere
     raw = buf[start:end]
     piece = scanstring(raw + '"', 0)[0]
-    joined = len(raw) - len(_pairs(raw))
+    joined = 0 if raw.isascii() else len(raw) - len(_pairs(raw))
     if end < last and buf[end] == '"':
         return whole(piece), end + 1, False, "", joined
     known = BEGINNING_OF_ESCAPE.match(buf, end, last).end()  # type: ignore[union-attr]  # it matches everywhere
@@ -522,7 +582,7 @@ def _text(buf: str, start: int) -> tuple[str, int, bool, str, int]:
     if known == last:
         return piece, keep, True, "", joined
     reason = "invalid escape" if known > end else "control character in a string"
-    return piece, known, False, reason, joined
+    return piece, known, True, reason, joined
 
 
 def _pairs(text: str) -> str:
@@ -530,15 +590,9 @@ def _pairs(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def _scalar(buf: str, start: int) -> tuple[Any, int, bool, str]:
-    """A number or literal that scan_once does not settle: (value, index, more, reason), as in `_text`."""
+def _number(buf: str, start: int) -> tuple[Any, int, bool, str]:
+    """A number that scan_once does not settle, or none: (value, index, more, reason), as in `_text`."""
     last = len(buf) - 1
-    end = start
-    word = LITERALS.get(buf[start])
-    if word is not None:
-        while buf[end] == word[end - start]:  # a whole word never gets here
-            end += 1
-        return None, start if end == last else end, end == last, "" if end == last else "malformed literal"
     end = BEGINNING_OF_NUMBER.match(buf, start, last).end()  # type: ignore[union-attr]  # it matches everywhere
     number = buf[start:end]
     too_large = _too_large(number)
@@ -569,9 +623,9 @@ def _too_large(number: str) -> int:
 
 
 def _longer(beginning: str) -> Generator[Verdict, str, str]:
-    """An unfinished number or literal with what decides about it; a long run of digits costs no copy a fragment."""
+    """A long number that has not ended, with what decides about it; a run of digits is copied once."""
     parts = [beginning]
-    if beginning[-1] not in DIGITS or beginning in ("0", "-0"):
+    if beginning[-1] not in DIGITS:
         parts.append((yield "incomplete"))
         return "".join(parts)
     mantissa, _, exponent = beginning.lower().partition("e")
