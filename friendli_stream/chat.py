@@ -35,6 +35,7 @@ __all__ = [
     "changes",
     "fold",
     "fold_all",
+    "running",
     "states",
     "step",
     "step_json",
@@ -1170,24 +1171,33 @@ def fold(events: Iterable[Any], state: State = State()) -> Completion:  # noqa: 
     return state.result()
 
 
-def states(events: Iterable[Any], state: State = State()) -> Iterator[State]:  # noqa: B008  immutable
-    """The last state of each completion of a recording that may hold several (C17).
+def running(events: Iterable[Any], state: State = State()) -> Iterator[tuple[State, bool]]:  # noqa: B008  immutable
+    """Each state of a recording that may hold several completions, and whether it is the last of its completion (C17).
 
-    Each completion starts from `state`. A recording without any gives one state.
+    Each completion starts from `state`; a recording without any gives one last state.
     """
     now = state
     for event in events:
         item = event_of(event)
-        if isinstance(item, dict) and item.get("choices") and isinstance(item["choices"], list) and _starts(now, item):
-            yield now
+        if isinstance(item, dict) and _starts(now, item):
+            yield now, True
             now = state
         now = step(now, item)
-    yield now
+        yield now, False
+    yield now, True
+
+
+def states(events: Iterable[Any], state: State = State()) -> Iterator[State]:  # noqa: B008  immutable
+    """The last state of each completion of a recording that may hold several; each starts from `state` (C17)."""
+    return (now for now, ended in running(events, state) if ended)
 
 
 def _starts(state: State, chunk: Mapping[str, Any]) -> bool:
     """C17: whether a chunk with choices begins the next completion."""
     outline = state._outline
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return False
     if outline.done or outline.status == "failed":
         return True
     ident = chunk.get("id")
@@ -1196,7 +1206,7 @@ def _starts(state: State, chunk: Mapping[str, Any]) -> bool:
         and not outline.ids_changed
         and isinstance(ident, str)
         and ident not in ("", outline.id)
-        and any(isinstance(choice, dict) and not choice.get("finish_reason") for choice in chunk["choices"])
+        and any(isinstance(choice, dict) and not choice.get("finish_reason") for choice in choices)
     )
 
 

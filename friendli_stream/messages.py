@@ -42,6 +42,7 @@ __all__ = [
     "changes",
     "fold",
     "fold_all",
+    "running",
     "states",
     "step",
     "step_json",
@@ -950,25 +951,30 @@ def fold(events: Iterable[Any], state: State = State()) -> Message:  # noqa: B00
     return state.result()
 
 
-def states(events: Iterable[Any], state: State = State()) -> Iterator[State]:  # noqa: B008  immutable
-    """The last state of each message of a recording that may hold several (M11).
+def running(events: Iterable[Any], state: State = State()) -> Iterator[tuple[State, bool]]:  # noqa: B008  immutable
+    """Each state of a recording that may hold several messages, and whether it is the last of its message (M11).
 
-    Each message starts from `state`; nothing but what no message_start opens is lost: a recording without any
-    message gives one state.
+    Each message starts from `state`; a recording without any message gives one last state.
     """
     now = state
     for event in events:
         item = event_of(event)
-        starts = isinstance(item, dict) and item.get("type") in {"message_start", "message"}
-        if starts and now.status in {"complete", "failed"}:
-            yield now
+        starts = isinstance(item, dict) and item.get("type") in ("message_start", "message")
+        if starts and now.status in ("complete", "failed"):
+            yield now, True
             now = state
         after = step(now, item)
         if starts and after.status == "failed" and now.status == "open":
-            yield after
+            yield after, True
             after = step(state, item)
         now = after
-    yield now
+        yield now, False
+    yield now, True
+
+
+def states(events: Iterable[Any], state: State = State()) -> Iterator[State]:  # noqa: B008  immutable
+    """The last state of each message of a recording that may hold several; each starts from `state` (M11)."""
+    return (now for now, ended in running(events, state) if ended)
 
 
 def fold_all(events: Iterable[Any]) -> Iterator[Message]:
