@@ -16,7 +16,17 @@ import orjson
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["clean", "converter", "decode", "decode_event", "depth_exceeds", "encode", "encode_exact", "event_of", "whole"]
+__all__ = [
+    "clean",
+    "converter",
+    "decode",
+    "decode_event",
+    "depth_exceeds",
+    "encode",
+    "encode_exact",
+    "event_of",
+    "whole",
+]
 
 # Nineteen digits are the fewest that can leave 64 bits. A float's long mantissa matches too: slower, never wrong.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")

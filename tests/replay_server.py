@@ -23,10 +23,10 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ANSWER", "CHAT", "MESSAGES", "Reply", "ReplayServer", "sse"]
+__all__ = ["ANSWER", "CHAT", "CHAT_EVENTS", "MESSAGES", "MESSAGES_EVENTS", "ReplayServer", "Reply", "as_sse"]
 
 
-def sse(events: list[Any], *, named: bool, end: str = "\n") -> bytes:
+def as_sse(events: list[Any], *, named: bool, end: str = "\n") -> bytes:
     """The events as a server sends them; `named`: with an `event:` line, as the Messages format has it."""
     lines: list[str] = []
     for event in events:
@@ -117,8 +117,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.dropped.set()
             self.close_connection = True
 
-    do_GET = do_POST
-
     def _wait_for_the_client_to_leave(self) -> None:
         self.close_connection = True
         readable, _, _ = select.select([self.connection], [], [], 10)
@@ -131,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 _EVERY_WIDTH = ["na\u00efve ", "\u2028caf\u00e9, \ud55c", "\uad6d\uc5b4 ", "\U0001f642", " end"]
 
-_MESSAGES_EVENTS: list[Any] = [
+MESSAGES_EVENTS: list[Any] = [
     {
         "type": "message_start",
         "message": {
@@ -191,7 +189,7 @@ def _call(index: int, **function: Any) -> dict[str, Any]:
     return {"index": index, **head, "function": function}
 
 
-_CHAT_EVENTS: list[Any] = [
+CHAT_EVENTS: list[Any] = [
     _chunk({"role": "assistant", "content": ""}),
     *(_chunk({"reasoning": text, "reasoning_content": text}) for text in ("The weather ", "is asked for.")),
     *(_chunk({"content": text}) for text in _EVERY_WIDTH),
@@ -215,6 +213,6 @@ _CHAT_EVENTS: list[Any] = [
     "[DONE]",
 ]
 
-MESSAGES = sse(_MESSAGES_EVENTS, named=True)
-CHAT = sse(_CHAT_EVENTS, named=False)
+MESSAGES = as_sse(MESSAGES_EVENTS, named=True)
+CHAT = as_sse(CHAT_EVENTS, named=False)
 ANSWER = "".join(_EVERY_WIDTH)
