@@ -23,7 +23,7 @@ Pieces are immutable and are never the event's own containers (law 1, B3).
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from friendli_stream.wire import decode, encode, encode_exact, whole
 
@@ -127,7 +127,7 @@ def _append(rope: Rope | None, run: list[Any]) -> Rope:
     return Rope(_join(run), length)
 
 
-def settle(tip: Tip) -> Ropes:
+def settle(tip: Tip) -> Any:
     """The ropes of a chain, its pending pieces sorted into them; the chain itself stays as it is."""
     pending: dict[Slot, list[Any]] = {}
     while type(tip) is tuple:
@@ -138,8 +138,6 @@ def settle(tip: Tip) -> Ropes:
         else:
             run.append(piece)
         tip = older
-    if not pending:
-        return tip
     ropes = tip.copy()
     for slot, run in pending.items():
         ropes[slot] = run[0] if slot[0] == LAST else _append(ropes.get(slot), run)
@@ -220,7 +218,7 @@ def between(old: Rope | None, new: Rope | None, *, was_sealed: bool, sealed: boo
 
 
 def entries(values: list[Any]) -> bytes:
-    """The piece of a LIST slot for some JSON values. Raises as `encode`. Half surrogates stay: entries may merge (C12)."""
+    """The piece of a LIST slot for some JSON values; half surrogates stay, for entries may merge (C12)."""
     return encode_exact(values)[1:-1] + b"," if values else b""
 
 
@@ -228,7 +226,6 @@ def listed(rope: Rope) -> list[Any]:
     """The values of a LIST slot, fresh, half surrogates as they came."""
     values: list[Any] = decode(b"[" + rope.text()[:-1] + b"]")
     return values
-
 
 
 class Holder(Protocol):
@@ -239,11 +236,11 @@ class Holder(Protocol):
 
 def ropes(state: Holder) -> Ropes:
     """The ropes of a state. They replace its chain in one atomic write: the next state goes on from them."""
-    tip = state._tip  # noqa: SLF001  the room's own key
+    tip: Any = state._tip
     if type(tip) is tuple:
         tip = settle(tip)
-        state._tip = tip  # noqa: SLF001
-    return tip
+        state._tip = tip
+    return cast("Ropes", tip)
 
 
 class Promise:

@@ -96,7 +96,7 @@ class Raw(Promise):
 
     __slots__ = ("_memo", "_text", "closed", "default", "depth", "scan")
 
-    def __init__(  # noqa: PLR0913  a record
+    def __init__(
         self,
         text: str | Pending,
         *,

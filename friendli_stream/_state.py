@@ -81,7 +81,9 @@ class Failure:
 
         kind = text("type", "error_type")
         code = said.get("code", event.get("code"))
-        message = text("message", "error_message") or (whole(error) if error and isinstance(error, str) else short(event))
+        message = text("message", "error_message") or (
+            whole(error) if error and isinstance(error, str) else short(event)
+        )
         return cls.server(
             message,
             type=None if kind == "error" else kind,
@@ -97,7 +99,9 @@ class Failure:
             return ServerError(self.message, state=state, **detail)
         if self.kind == "limit":
             return LimitExceeded(self.message, state=state, **detail)
-        return ProtocolError(f"event {detail['event_number']}: {self.message}", diagnostic=Diagnostic(**detail), state=state)
+        return ProtocolError(
+            f"event {detail['event_number']}: {self.message}", diagnostic=Diagnostic(**detail), state=state
+        )
 
 
 class Refused(Exception):  # noqa: N818  internal, never seen outside
@@ -135,13 +139,14 @@ class Outline:
     def copy(self) -> Self:
         """A copy to change before anybody else sees it."""
         new = object.__new__(type(self))
-        for name in _names(type(self)):
+        kind: Any = type(self)
+        for name in _names(kind):
             setattr(new, name, getattr(self, name))
         return new
 
 
 @functools.cache
-def _names(cls: type[attrs.AttrsInstance]) -> tuple[str, ...]:
+def _names(cls: Any) -> tuple[str, ...]:
     return tuple(field.name for field in attrs.fields(cls))
 
 
@@ -267,7 +272,7 @@ class State(Generic[O, V]):
     _format: ClassVar[str]
     _outline_class: ClassVar[type[Any]]
 
-    def __init__(self, *, strict: bool = False, limits: Limits = Limits()) -> None:  # noqa: B008  immutable
+    def __init__(self, *, strict: bool = False, limits: Limits = Limits()) -> None:
         self._outline = self._outline_class(strict, limits)
         self._tip = {}
         self._n = 0
@@ -466,9 +471,7 @@ def _saver() -> Converter:
         fields = attrs.fields(attrs.resolve_types(cls))
         return {field.name: override(omit=True) for field in fields if field.metadata.get("saved") is False}
 
-    saver.register_unstructure_hook_factory(
-        attrs.has, lambda cls: make_dict_unstructure_fn(cls, saver, **unsaved(cls))
-    )
+    saver.register_unstructure_hook_factory(attrs.has, lambda cls: make_dict_unstructure_fn(cls, saver, **unsaved(cls)))
     saver.register_structure_hook_factory(
         attrs.has, lambda cls: make_dict_structure_fn(cls, saver, _cattrs_forbid_extra_keys=True, **unsaved(cls))
     )

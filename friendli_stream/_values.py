@@ -50,9 +50,7 @@ def thaw(fields: Extra) -> dict[str, Any]:
 
 def lazy(default: Any = attrs.NOTHING, **options: Any) -> Any:
     """A field that may hold a promise."""
-    return attrs.field(
-        default=default, converter=_frozen, eq=plain, hash=False, repr=represented, **options
-    )
+    return attrs.field(default=default, converter=_frozen, eq=plain, hash=False, repr=represented, **options)
 
 
 def extra_field() -> Any:

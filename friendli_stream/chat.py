@@ -12,12 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import attrs
 
 from friendli_stream import _accumulator, _state
-from friendli_stream._fragments import LAST, LIST, TEXT, Pending, Promise, Slot, added, between, listed, ropes, settle, touched
+from friendli_stream._fragments import (
+    LAST,
+    LIST,
+    TEXT,
+    Pending,
+    Promise,
+    Slot,
+    added,
+    between,
+    listed,
+    ropes,
+    settle,
+    touched,
+)
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
 from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, short
 from friendli_stream._values import Extra, Lazy, extra_field, lazy, plain, represented, thaw
@@ -86,7 +99,7 @@ class ToolCall(ToolInput, Lazy):
     id: str | None = None
     type: str = "function"
     name: str | None = None
-    _raw: Raw = attrs.field(default="", alias="arguments", eq=plain, hash=False, repr=represented)
+    _raw: Any = attrs.field(default="", alias="arguments", eq=plain, hash=False, repr=represented)
     _extra: Extra = extra_field()
     _path: str = attrs.field(default="tool_calls", eq=False, repr=False)
 
@@ -97,7 +110,7 @@ class ToolCall(ToolInput, Lazy):
     @property
     def arguments(self) -> str:
         """The raw text of the input so far."""
-        return self._raw.get()
+        return self._raw.get()  # type: ignore[no-any-return]
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -149,7 +162,9 @@ class ChatMessage(Lazy):
     _refusal: str | None = lazy(None)
     tool_calls: tuple[ToolCall, ...] = ()
     function_call: FunctionCall | None = None
-    _extra: Any = attrs.field(factory=dict, alias="extra", eq=extra_of, hash=False, repr=lambda value: repr(extra_of(value)))
+    _extra: Any = attrs.field(
+        factory=dict, alias="extra", eq=extra_of, hash=False, repr=lambda value: repr(extra_of(value))
+    )
     _reasoning_key: str = attrs.field(default="reasoning_content", alias="reasoning_key", repr=False, eq=False)
 
     @property
@@ -175,14 +190,13 @@ class ChatMessage(Lazy):
     def to_dict(self) -> dict[str, Any]:
         """The message as the API returns it."""
         message: dict[str, Any] = {"role": self.role, "content": self.content}
-        for key, value in (
-            ("refusal", self.refusal),
-            (self._reasoning_key, self.reasoning_content),
-            ("tool_calls", [call.to_dict() for call in self.tool_calls] or None),
-            ("function_call", self.function_call.to_dict() if self.function_call is not None else None),
-        ):
-            if value is not None:
-                message[key] = value
+        optional = {
+            "refusal": self.refusal,
+            self._reasoning_key: self.reasoning_content,
+            "tool_calls": [call.to_dict() for call in self.tool_calls] or None,
+            "function_call": self.function_call.to_dict() if self.function_call is not None else None,
+        }
+        message |= {key: value for key, value in optional.items() if value is not None}
         return {**message, **self.extra, **message}
 
     def to_request(self) -> dict[str, Any]:
@@ -236,7 +250,7 @@ class Completion(Lazy):
     """A completion, final or so far. Texts and lists are joined when they are read."""
 
     id: str | None = None
-    created: int | None = None
+    created: int | float | None = None
     model: str | None = None
     _choices: tuple[Choice, ...] = lazy(())
     usage: Usage | None = None
@@ -305,7 +319,18 @@ TEXT_KEYS: Final = ("content", "refusal", "reasoning_content")
 MERGED_KEYS: Final = frozenset({"text", "summary", "data"})  # of reasoning_details (C12)
 
 TOP_FIELDS: Final = frozenset(
-    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "error", "obfuscation"}
+    {
+        "id",
+        "object",
+        "created",
+        "model",
+        "choices",
+        "usage",
+        "system_fingerprint",
+        "service_tier",
+        "error",
+        "obfuscation",
+    }
 )
 CHUNK_FIELDS: Final = ("choices", "usage", "id", "object", "x_groq", "error", "error_message", "error_type")  # C16
 CHOICE_FIELDS: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs", "usage"})
@@ -394,7 +419,7 @@ class Outline(_state.Outline):
     """The completion apart from its texts and lists.
 
     `done`: [DONE] came. `ids_changed`: more than one id came (C17). `usage_room`: what usage weighs at the most so
-    far. `envelope`: the last chunk's fields, as (getter of those not VARYING, their values, getter of the others, count).
+    far. `envelope`: the last chunk's fields: getter of those not VARYING, their values, getter of the others, count.
     """
 
     started: bool = False
@@ -438,15 +463,16 @@ class State(_state.State[Outline, Completion]):
         outline = self._outline
         if not outline.started:
             return None
+        choices: Any = _Choices(self)
         return Completion(
-            id=outline.id,
-            created=outline.created,  # type: ignore[arg-type]  a server's float stays one
-            model=outline.model,
-            choices=_Choices(self),
-            usage=self.usage,
-            system_fingerprint=outline.system_fingerprint,
-            service_tier=outline.service_tier,
-            extra=outline.extra,
+            outline.id,
+            outline.created,
+            outline.model,
+            choices,
+            self.usage,
+            outline.system_fingerprint,
+            outline.service_tier,
+            outline.extra,
         )
 
     @property
@@ -462,8 +488,8 @@ class State(_state.State[Outline, Completion]):
         if data is None:
             return None
         counts = decode(data)
-        named = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
-        return Usage(**named, extra=counts)
+        named: dict[str, Any] = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
+        return Usage(**named, **{"extra": counts})
 
     def _missing(self) -> str:
         outline = self._outline
@@ -533,7 +559,9 @@ def _choice(state: State, part: Part) -> Choice:
         text("reasoning_content"),
         text("refusal"),
         tuple(_tool_call(state, part, call, position) for position, call in enumerate(calls)),
-        FunctionCall(name, text("function_call", default="")) if name is not None or "function_call" in part.seen else None,
+        FunctionCall(name, text("function_call", default=""))
+        if name is not None or "function_call" in part.seen
+        else None,
         _MessageExtra(state, part),
         "reasoning" if "reasoning" in part.seen and "reasoning_content" not in part.seen else "reasoning_content",
     )
@@ -617,7 +645,10 @@ def _details(entries: list[Any]) -> list[Any]:
             merged.append(entry)
         elif key not in known:
             merged.append(entry)
-            known[key], texts[key] = entry, {name: [entry[name]] for name in MERGED_KEYS if isinstance(entry.get(name), str)}
+            known[key], texts[key] = (
+                entry,
+                {name: [entry[name]] for name in MERGED_KEYS if isinstance(entry.get(name), str)},
+            )
         else:
             for name, value in entry.items():
                 if name in MERGED_KEYS and isinstance(value, str):
@@ -635,7 +666,7 @@ def _details(entries: list[Any]) -> list[Any]:
 _new_state = State.__new__
 
 
-def step(state: State, event: Any) -> State:  # noqa: C901, PLR0912  the happy path is written out for speed
+def step(state: State, event: Any) -> State:
     """The state after one more chunk. Pure and total: any JSON value is folded, noted, or fails the state.
 
     `event` is a decoded chunk, the string "[DONE]", or an SDK's own object for a chunk. Raises TypeError only for what
@@ -678,7 +709,12 @@ def step(state: State, event: Any) -> State:  # noqa: C901, PLR0912  the happy p
                 for call in value:
                     function = call["function"]
                     piece = function["arguments"]
-                    if len(call) != 2 or len(function) != 1 or type(piece) is not str or type(call["index"]) is not int:
+                    if (
+                        len(call) != 2  # noqa: PLR2004  index and function
+                        or len(function) != 1
+                        or type(piece) is not str
+                        or type(call["index"]) is not int
+                    ):
                         return _step(state, event)
                     tip = (tip, route[call["index"]], piece)
                     size += len(piece)
@@ -862,7 +898,7 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
     usage = _sound(draft, choice, "usage", dict, f"{place}.usage")
     if usage is not None:
         _set_usage(draft, OTHER_USAGE, usage, f"{place}.usage")
-    return reason == "error"
+    return bool(reason == "error")
 
 
 def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place: str) -> Part:
@@ -1003,9 +1039,10 @@ def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Pa
     kind = _sound(draft, entry, "type", str, f"{place}.type") or None
     call = _find_call(part, index, ident, name)
     if call is None:
-        if sum(len(other.calls) for other in draft.outline.choices.values()) >= draft.limits.tool_calls or len(
-            part.calls
-        ) >= draft.limits.tool_calls:
+        if (
+            sum(len(other.calls) for other in draft.outline.choices.values()) >= draft.limits.tool_calls
+            or len(part.calls) >= draft.limits.tool_calls
+        ):
             raise Refused(Failure.limit("tool_calls", draft.limits.tool_calls))
         draft.weigh(WEIGHT)
         paths = {other.path for other in part.calls}
@@ -1035,9 +1072,7 @@ def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Pa
     new["extra"] = _keep(draft, call.extra, entry, CALL_FIELDS, f"{place}.")
     new["function_extra"] = _keep(draft, call.function_extra, function, ("name", "arguments"), f"{place}.function.")
     call = attrs.evolve(call, **new)
-    return attrs.evolve(
-        part, calls=(*part.calls[: call.key], call, *part.calls[call.key + 1 :]), touched=call.key
-    )
+    return attrs.evolve(part, calls=(*part.calls[: call.key], call, *part.calls[call.key + 1 :]), touched=call.key)
 
 
 def _find_call(part: Part, index: int | None, ident: str | None, name: str | None) -> Call | None:
@@ -1140,7 +1175,7 @@ def _skip(draft: Draft[Outline], reason: str, place: str, value: Any) -> None:
     draft.note("malformed_event", f"{reason}: {short(value)}", place)
 
 
-def _keep(  # noqa: PLR0913  one place for all unknown fields
+def _keep(  # noqa: PLR0913, PLR0917  one place for all unknown fields
     draft: Draft[Outline],
     extra: dict[str, bytes],
     values: Mapping[str, Any],
@@ -1238,7 +1273,11 @@ def _changes(older: State | None, newer: State) -> list[Change] | None:
     before = older._outline if older is not None else Outline(strict=False, limits=after.limits)
     indexes: Iterable[int] = sorted(after.choices)
     if older is not None:
-        if before.id not in (None, "", after.id) or not before.choices.keys() <= after.choices.keys() or older._n > newer._n:
+        if (
+            before.id not in (None, "", after.id)
+            or not before.choices.keys() <= after.choices.keys()
+            or older._n > newer._n
+        ):
             return None
         slots = touched(older._tip, newer._tip) if before is after else None
         if slots is not None:

@@ -172,7 +172,7 @@ class ToolUseBlock(ToolInput, Lazy):
     type: str = "tool_use"
     id: str | None = None
     name: str | None = None
-    _raw: Raw = attrs.field(default="", alias="input_json", eq=plain, hash=False, repr=represented)
+    _raw: Any = attrs.field(default="", alias="input_json", eq=plain, hash=False, repr=represented)
     stopped: bool = True
     _extra: Extra = extra_field()
     _unknown_deltas: Any = lazy(b"[]")
@@ -184,7 +184,7 @@ class ToolUseBlock(ToolInput, Lazy):
     @property
     def input_json(self) -> str:
         """The raw text of the input so far."""
-        return self._raw.get()
+        return self._raw.get()  # type: ignore[no-any-return]
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class ToolUseBlock(ToolInput, Lazy):
         return f"content[{self.index}].input"
 
     def to_dict(self) -> dict[str, Any]:
-        """The block as the API returns it. An input that is not complete: its certain part, the text beside it (J12)."""
+        """The block as the API returns it; of an input that is not complete the certain part, and its text (J12)."""
         block: dict[str, Any] = {"type": self.type, "id": self.id, "name": self.name}
         if self.input_state == "complete":
             block["input"] = self.input
@@ -368,7 +368,7 @@ class Block:
         return (LIST, self.index, name)
 
     def routes(self) -> dict[str, tuple[Slot, str]]:
-        """Where the pieces of its hot deltas go, by delta type: (slot, key of the piece). None once it has stopped."""
+        """Where the pieces of its plain deltas go, by type: (slot, key of the piece); nowhere once it stopped."""
         if self.stopped or (self.start_input is not None and not self.both):
             return {}
         return {
@@ -382,7 +382,7 @@ class Block:
 class Outline(_state.Outline):
     """The message apart from its texts and lists.
 
-    `started`: there is a message. `headless`: but no message_start so far (M12). `routes`: index -> the routes of an open block.
+    `started`: there is a message. `headless`: but no message_start so far (M12).
     """
 
     started: bool = False
@@ -422,15 +422,16 @@ class State(_state.State[Outline, Message]):
         outline = self._outline
         if not outline.started:
             return None
+        content: Any = _Content(self)
         return Message(
-            id=outline.id,
-            model=outline.model,
-            role=outline.role or "assistant",
-            content=_Content(self),
-            stop_reason=outline.stop_reason,
-            stop_sequence=outline.stop_sequence,
-            usage=self.usage,
-            extra=outline.extra,
+            outline.id,
+            outline.model,
+            outline.role or "assistant",
+            content,
+            outline.stop_reason,
+            outline.stop_sequence,
+            self.usage,
+            outline.extra,
         )
 
     @property
@@ -445,8 +446,8 @@ class State(_state.State[Outline, Message]):
         if data is None:
             return None
         counts = decode(data)
-        named = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
-        return Usage(**named, extra=counts)
+        named: dict[str, Any] = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
+        return Usage(**named, **{"extra": counts})
 
     def _missing(self) -> str:
         outline = self._outline
@@ -572,8 +573,8 @@ def step(state: State, event: Any) -> State:
             type(piece) is str
             and type(index) is int
             and event["type"] == "content_block_delta"
-            and len(delta) == 2
-            and len(event) == 3
+            and len(delta) == 2  # noqa: PLR2004  type and piece
+            and len(event) == 3  # noqa: PLR2004  type, index and delta
             and size <= outline.limits.text
         ):
             new = _new_state(State)
@@ -708,11 +709,12 @@ def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
     block = Block(index, kind, whole(head["type"]))
     draft.weigh(WEIGHT + len(block.type))
     if kind == "tool":
-        names = {name: _string(head, name, place) for name in ("id", "name")}
+        ident, name = _string(head, "id", place), _string(head, "name", place)
         start = head.get("input")
         block = attrs.evolve(
             block,
-            **{name: whole(value) if value is not None else None for name, value in names.items()},
+            id=whole(ident) if ident is not None else None,
+            name=whole(name) if name is not None else None,
             start_input=encode(start) if start else None,
         )
         draft.weigh(len(block.id or "") + len(block.name or "") + len(block.start_input or b""))
@@ -722,9 +724,9 @@ def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
         if block.type == COMPACTION and isinstance(head.get("content"), str):
             draft.push(block.slot("content"), head["content"])
     else:
-        for name in ("text", "thinking", "signature"):
-            if name in NAMED[kind] and (text := _string(head, name, place)) is not None:
-                draft.push(block.slot(name), text)
+        for key in ("text", "thinking", "signature"):
+            if key in NAMED[kind] and (text := _string(head, key, place)) is not None:
+                draft.push(block.slot(key), text)
         if kind == "text" and (citations := _optional(head, "citations", list, place)) is not None:
             draft.push(block.list_slot("citations"), b"")
             for citation in citations:
@@ -827,9 +829,7 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
 
 def _merged(known: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
     """M8: per key the last non-null value, in nested objects too."""
-    moved = any(
-        _is_positive(usage.get(name)) for name in ("cache_creation_input_tokens", "cache_read_input_tokens")
-    )
+    moved = any(_is_positive(usage.get(name)) for name in ("cache_creation_input_tokens", "cache_read_input_tokens"))
     merged = dict(known)
     for key, value in usage.items():
         before = merged.get(key)
@@ -1001,7 +1001,8 @@ def changes(older: State, newer: State) -> list[Change]:
 
 def _changes(older: State | None, newer: State) -> list[Change] | None:
     """The changes, or None if `newer` does not go on from `older`."""
-    before, after = older._outline if older is not None else Outline(strict=False, limits=newer._outline.limits), newer._outline
+    after = newer._outline
+    before = older._outline if older is not None else Outline(strict=False, limits=after.limits)
     indexes: Iterable[int] = sorted(after.blocks)
     if older is not None:
         if before.id not in (None, after.id) or not before.blocks.keys() <= after.blocks.keys() or older._n > newer._n:
