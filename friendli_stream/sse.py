@@ -338,18 +338,16 @@ def _event(block: Block) -> ServerSentEvent:
 def _plain(chunk: bytes) -> list[Any] | None:
     """The events of a chunk that looks as nearly all do: whole events, all named or none, each an object on one line.
 
-    It ends with a blank line. None for all others, which take the general road: this one gives the same, three times as fast.
+    It ends with a blank line. None for any other, which takes the general road: three times as slow, to the same end.
     """
     named = chunk.startswith(b"event: ")
     width = 3 if named else 2
     lines = chunk.split(b"\n")
     lines.pop()
-    if (
-        len(lines) > width
-        and (  # else it is one event, whose last line is blank
-            any(lines[width - 1 :: width]) or (named and not all(n.startswith(b"event: ") for n in set(lines[::3])))
-        )
-    ):
+    single = len(lines) == width  # whose last line is blank, so that there is nothing to look for
+    if not single and any(lines[width - 1 :: width]):
+        return None
+    if not single and named and not all(name.startswith(b"event: ") for name in set(lines[::3])):
         return None
     if b"\r" in chunk or LONG_NUMBER in chunk.translate(DIGITS):
         return None
