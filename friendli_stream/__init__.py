@@ -4,7 +4,7 @@
 is still arriving.
 """
 
-from friendli_stream import chat, messages, sse
+from friendli_stream import chat, messages, recordings, sse
 from friendli_stream.errors import (
     Diagnostic,
     IncompleteJSON,
@@ -37,7 +37,7 @@ __all__ = [
     "UnreadableRecording",
     "chat",
     "messages",
-
+    "recordings",
     "sse",
 ]
 

@@ -489,7 +489,8 @@ class State(_state.State[Outline, Completion]):
             return None
         counts = decode(data)
         named: dict[str, Any] = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
-        return Usage(**named, **{"extra": counts})
+        named["extra"] = counts
+        return Usage(**named)
 
     def _missing(self) -> str:
         outline = self._outline
