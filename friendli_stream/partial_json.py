@@ -48,12 +48,13 @@ EXPECTED = {
     END: "nothing more",
 }
 
+SCALARS = "-0123456789tfn"
 AFTER_NUMBER = ',]} \t\n\r"'
 SHORT = 5  # no number of fewer characters is infinite
 LONG = 64  # characters of a number that may be copied at each fragment
 SPACE = " \t\n\r"
 DIGITS = "0123456789"
-LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+LITERALS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 CONTAINERS = frozenset((dict, list))
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
@@ -168,9 +169,7 @@ class PartialJSON:
 
     def feed(self, text: str) -> None:
         """Remember the next fragment; nothing is scanned. Raises TypeError for what is no str."""
-        if not isinstance(text, str):
-            message = f"a fragment of JSON text is a str, not {type(text).__name__}"
-            raise TypeError(message)
+        text = "" + text  # a TypeError for what is no str, at half the cost of asking
         if text:
             self._new.append(text)
 
@@ -215,14 +214,10 @@ class PartialJSON:
         path is a tuple of keys and list indexes, () for the root. Numbers and literals have only their "done". An
         equal path a second time, from a duplicate key, replaces what was there.
         """
-        scanner = self._look()
         if not self._recording:
             self._recording = True
-            past = Scanner(self._depth, record=True)
-            for text in self._old:
-                past.feed(text)
-            scanner.record(past.changes())
-        return scanner.changes()
+            self._scanner.record(_changes_of(self._old, self._depth) if self._old else [])
+        return self._look().changes()
 
     @property
     def state(self) -> Literal["incomplete", "complete", "invalid"]:
@@ -246,6 +241,13 @@ class PartialJSON:
         `position`, in code points of the joined text.
         """
         return parse("".join(self._old + self._new), self._depth)
+
+
+def _changes_of(fragments: list[str], depth: int) -> list[Change]:
+    scanner = Scanner(depth, record=True)
+    for text in fragments:
+        scanner.feed(text)
+    return scanner.changes()
 
 
 def parse(text: str, depth: int = 200) -> Any:
@@ -291,7 +293,7 @@ def _deeper(value: Any, depth: int) -> bool:
     return True
 
 
-def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for calls are what costs
+def _scan(
     stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: int
 ) -> Generator[Verdict, str]:
     """The scanner: fragments go in, after each the verdict comes out, at last what is wrong, for good.
@@ -301,7 +303,6 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
     root = stack[0]
     top: Any = root
     closer, comma, after = "", VALUE, END  # of the innermost container: its bracket, the state after "," and a value
-    path: tuple[str | int, ...] = ()  # of the innermost container
     slot: Any = 0  # the key that waits for its value
     key = [""]  # where an unfinished key grows
     grown: Any = key  # the container with the unfinished string, at `where`; `here` is its path
@@ -310,7 +311,7 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
     string = reason = ""
     value: Any = None
     state = VALUE
-    i = base = 0
+    i = end = base = 0
     text = yield "incomplete"
     if not logs and text.rstrip(SPACE)[-1:] in ("}", "]"):
         try:
@@ -327,19 +328,20 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
         if state == TEXT:
             base += i
             if i == n:
+                before = len(string)
                 while '"' not in (text := (yield "incomplete")) and "\\" not in text and text.isprintable():
-                    base += len(text)
                     grown[where] = None
                     string += text
                     grown[where] = string
                     if logs and grown is not key:
                         logs[0].append((here, "text", text))
+                base += len(string) - before
             else:
                 text = buf[i:n] + (yield "incomplete")
             n = last = len(text)
             buf = text + '"'
             try:
-                if "\\" in text and (last := _judged(text)) < n:
+                if "\\" in text[-5:] and (last := _judged(text)) < n:
                     value, i = scanstring(text[:last] + '"', 0)
                 else:
                     value, i = scanstring(buf, 0)
@@ -362,11 +364,23 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
                 continue
             if grown is key:
                 slot = string
-                state = COLON
+                if buf[i] == ":":
+                    i += 1
+                    if buf[i] == " ":
+                        i += 1
+                    state = VALUE
+                else:
+                    state = COLON
             else:
-                state = after
                 if logs:
                     logs[0].append((here, "done", string))
+                if buf[i] == "," and closer:
+                    i += 1
+                    if buf[i] == " ":
+                        i += 1
+                    state = comma
+                else:
+                    state = after
         while True:
             c = buf[i]
             if c == '"':
@@ -400,7 +414,7 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
                             where = len(top)
                             top.append(value)
                         grown = top
-                        here = (*path, where) if closer else ()
+                        here = (*slots, where)[1:]
                         if logs:
                             _log_string(logs[0], here, value)
                     string = value
@@ -416,66 +430,7 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
                     else:
                         state = COLON
                     continue
-            elif c == closer:
-                if state != AFTER and state != FIRST and state != FIRST_KEY:  # noqa: PLR1714  a set would be slower
-                    break
-                i += 1
-                if logs:
-                    logs[0].append((path, "done", top))
-                stack.pop()
-                slots.pop()
-                top = stack[-1]
-                path = path[:-1]
-                if type(top) is dict:
-                    closer, comma, after = "}", KEY, AFTER
-                elif top is root:
-                    closer, comma, after = "", VALUE, END
-                else:
-                    closer, comma, after = "]", VALUE, AFTER
-                state = after
-                continue
-            elif c == "," and state == AFTER:
-                i += 1
-                state = comma
-                continue
-            elif c in SPACE:
-                i += 1
-                if buf[i] in SPACE:
-                    i = SPACES.match(buf, i).end()  # type: ignore[union-attr]  # it matches everywhere
-                continue
-            elif c == "{" or c == "[":  # noqa: PLR1714  a set would be slower
-                if state > FIRST:
-                    break
-                if len(stack) > depth:
-                    reason = f"nested deeper than {depth}"
-                    break
-                inner: Any = {} if c == "{" else []
-                if closer == "}":
-                    top[slot] = inner
-                else:
-                    slot = len(top)
-                    top.append(inner)
-                stack.append(inner)
-                slots.append(slot)
-                if closer:
-                    path = (*path, slot)
-                top = inner
-                after = AFTER
-                if c == "{":
-                    closer, comma, state = "}", KEY, FIRST_KEY
-                else:
-                    closer, comma, state = "]", VALUE, FIRST
-                if logs:
-                    logs[0].append((path, "open", "object" if c == "{" else "array"))
-                i += 1
-                continue
-            elif c == ":" and state == COLON:
-                i += 1
-                state = VALUE
-                continue
-            else:
-                if state > FIRST:
-                    break
+            elif state <= FIRST and c in SCALARS:
                 if c in LITERALS:
                     word, value = LITERALS[c]
                     more = not buf.startswith(word, i)
@@ -507,6 +462,62 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
                     n = len(text)
                     i = 0
                     continue
+            elif c == closer:
+                if state != AFTER and state != FIRST and state != FIRST_KEY:  # noqa: PLR1714  a set would be slower
+                    break
+                i += 1
+                if logs:
+                    logs[0].append((tuple(slots)[1:], "done", top))
+                stack.pop()
+                slots.pop()
+                top = stack[-1]
+                if type(top) is dict:
+                    closer, comma, after = "}", KEY, AFTER
+                elif top is root:
+                    closer, comma, after = "", VALUE, END
+                else:
+                    closer, comma, after = "]", VALUE, AFTER
+                state = after
+                continue
+            elif c == "," and state == AFTER:
+                i += 1
+                state = comma
+                continue
+            elif c in SPACE:
+                i += 1
+                if buf[i] in SPACE:
+                    i = SPACES.match(buf, i).end()  # type: ignore[union-attr]  # it matches everywhere
+                continue
+            elif c == "{" or c == "[":  # noqa: PLR1714  a set would be slower
+                if state > FIRST:
+                    break
+                if len(stack) > depth:
+                    reason = f"nested deeper than {depth}"
+                    break
+                inner: Any = {} if c == "{" else []
+                if closer == "}":
+                    top[slot] = inner
+                else:
+                    slot = len(top)
+                    top.append(inner)
+                stack.append(inner)
+                slots.append(slot)
+                top = stack[-1]
+                after = AFTER
+                if c == "{":
+                    closer, comma, state = "}", KEY, FIRST_KEY
+                else:
+                    closer, comma, state = "]", VALUE, FIRST
+                if logs:
+                    logs[0].append((tuple(slots)[1:], "open", "object" if c == "{" else "array"))
+                i += 1
+                continue
+            elif c == ":" and state == COLON:
+                i += 1
+                state = VALUE
+                continue
+            else:
+                break
             # A value has ended right before i.
             if closer == "}":
                 top[slot] = value
@@ -514,9 +525,11 @@ def _scan(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915  one loop, for call
                 slot = len(top)
                 top.append(value)
             if logs:
-                _log_value(logs[0], (*path, slot) if closer else (), value)
+                _log_value(logs[0], (*slots, slot)[1:], value)
             if buf[i] == "," and closer:
                 i += 1
+                if buf[i] == " ":
+                    i += 1
                 state = comma
             else:
                 state = after
