@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import friendli_stream
-from friendli_stream import chat, messages, recordings
+from friendli_stream import recordings
 from friendli_stream.errors import LimitExceeded, StreamError, UnreadableRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from friendli_stream import chat, messages
+
     State = messages.State | chat.State
 
 __all__ = ["main"]
 
-SUFFIXES = {".sse", ".jsonl", ".ndjson"}  # what is read of a folder
-MODULES: dict[str, Any] = {"messages": messages, "chat": chat}
+SUFFIXES = (".sse", ".jsonl", ".ndjson")  # what is read of a folder
+FILES = " ".join(f"*{suffix}" for suffix in SUFFIXES)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,11 +35,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     status = 0
     try:
-        for name in _progress(list(_files(options.files))):
-            status = max(status, _replay(name, options))
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough; nothing more can be said, at exit neither
+        for name in _progress([file for given in options.files for file in _files(given)]):
+            status = max(status, _Replay(name, options).run())
+    except KeyboardInterrupt:
+        status = max(status, 1)
+    except BrokenPipeError:  # whoever reads has seen enough; and nothing is to be said at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = max(status, 1)
     return status
 
 
@@ -52,24 +55,27 @@ def _parser() -> argparse.ArgumentParser:
         description="Print the final message(s) of recorded or live streams as JSON, one a line.",
         epilog="exit status: 0 all complete, 1 some incomplete or failed, 2 unreadable input",
     )
-    replay.add_argument("files", nargs="+", metavar="FILE", help="a recording, a folder of them, or - for stdin")
-    replay.add_argument("--text", action="store_true", help="print the text, as it arrives")
-    replay.add_argument("--format", choices=sorted(MODULES), help="default: what the events look like")
+    replay.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help=f"a recording, - for stdin, or a folder: all {FILES} in it",
+    )
+    replay.add_argument("--text", action="store_true", help="print the text instead, as it arrives (of choice 0)")
+    replay.add_argument("--format", choices=sorted(recordings.MODULES), help="default: what the events look like")
     replay.add_argument("--strict", action="store_true", help="what departs from the format fails the message")
     return parser
 
 
-def _files(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        if name != "-" and Path(name).is_dir():
-            yield from (str(path) for path in sorted(Path(name).rglob("*")) if path.suffix in SUFFIXES)
-        else:
-            yield name
+def _files(name: str) -> list[str]:
+    if name == "-" or not Path(name).is_dir():
+        return [name]
+    return [str(path) for path in sorted(Path(name).rglob("*")) if path.suffix in SUFFIXES] or [name]
 
 
 def _progress(names: list[str]) -> Iterable[str]:
-    """The names; for several, behind a progress bar where there is a terminal and rich to draw it."""
-    if len(names) > 1 and sys.stderr.isatty():
+    """The names; for several, behind a bar where rich can draw one and the messages go elsewhere."""
+    if len(names) > 1 and sys.stderr.isatty() and not sys.stdout.isatty():
         with contextlib.suppress(ImportError):
             from rich.console import Console  # noqa: PLC0415  optional
             from rich.progress import track  # noqa: PLC0415
@@ -78,77 +84,88 @@ def _progress(names: list[str]) -> Iterable[str]:
     return names
 
 
-def _replay(name: str, options: argparse.Namespace) -> int:
-    try:
-        with _opened(name) as file:
-            return _print_all(name, recordings.stream(file), options)
-    except (OSError, UnreadableRecording, LimitExceeded) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        _say(name, str(error.strerror if isinstance(error, OSError) else error))
-        return 2
+class _Replay:
+    """One file on its way through the command. `status` as the command's; `fault`: why it could not be read on."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.name = name
+        self.options = options
+        self.status = 0
+        self.fault: BaseException | None = None
+
+    def run(self) -> int:
+        """Print each message as it ends, or its text as it arrives. Raises KeyboardInterrupt behind what there was."""
+        found, events = recordings.recognised(self._events())
+        found = self.options.format or found
+        if found is not None:
+            self._print(recordings.MODULES[found], events)
+        elif self.fault is None:
+            self.fault = UnreadableRecording("events of neither format; --format says which it is")
+        if isinstance(self.fault, KeyboardInterrupt):
+            raise self.fault
+        if self.fault is not None:
+            self._say(_reason(self.fault))
+            self.status = 2
+        return self.status
+
+    def _events(self) -> Iterator[Any]:
+        """The events, up to the end or to what makes reading on impossible: what came before it is to be printed."""
+        try:
+            with self._opened() as file:
+                yield from recordings.stream(file)
+        except (OSError, UnreadableRecording, LimitExceeded, KeyboardInterrupt) as error:
+            self.fault = error
+
+    def _opened(self) -> contextlib.AbstractContextManager[BinaryIO]:
+        return contextlib.nullcontext(sys.stdin.buffer) if self.name == "-" else Path(self.name).open("rb")
+
+    def _print(self, module: Any, events: Iterator[Any]) -> None:
+        start = before = state = module.State(strict=self.options.strict)
+        ended = True
+        try:
+            for state, ended in module.running(events, start):
+                if self.options.text:
+                    for path, kind, value in module.changes(before, state):
+                        if kind == "text" and _is_text(path):
+                            _write(value.encode())
+                    before = start if ended else state
+                if ended:
+                    self._print_end(state)
+        except KeyboardInterrupt as error:
+            self.fault = error
+            if not ended:
+                self._print_end(state)
+
+    def _print_end(self, state: State) -> None:
+        snapshot = state.snapshot
+        if snapshot is not None:
+            _write(b"\n" if self.options.text else snapshot.to_json() + b"\n")
+        if self.fault is not None and state.status != "failed":
+            return  # the fault says why there is no more
+        try:
+            state.result()
+        except StreamError as error:
+            self._say(f"{type(error).__name__}: {error}")
+            self.status = max(self.status, 1)
+
+    def _say(self, reason: str) -> None:
+        sys.stderr.write(f"{self.name}: {' '.join(reason.split())}\n")
 
 
-def _opened(name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    return contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+def _reason(fault: BaseException) -> str:
+    """Why a file could not be read on, without its name."""
+    if isinstance(fault, IsADirectoryError):
+        return f"a folder without any recording: expected {FILES}"
+    if isinstance(fault, UnreadableRecording) and fault.line is not None:
+        return f"line {fault.line}: {fault.message}"
+    return str(getattr(fault, "strerror", None) or getattr(fault, "message", fault))
 
 
-def _print_all(name: str, events: Iterator[Any], options: argparse.Namespace) -> int:
-    """Print each message of one stream, as soon as it ended or while it arrives."""
-    format_, events = _detected(_until_interrupt(events), options.format)
-    module = MODULES[format_]
-    start = module.State(strict=options.strict)
-    status, before = 0, start
-    for state, ended in module.running(events, start):
-        if options.text and not ended:
-            _print_text(module.changes(before, state))
-            before = state
-        elif ended:
-            status = max(status, _print_end(name, state, text=options.text))
-            before = start
-    return status
-
-
-def _until_interrupt(events: Iterator[Any]) -> Iterator[Any]:
-    """The events; Ctrl-C ends them like the end of the file."""
-    with contextlib.suppress(KeyboardInterrupt):
-        yield from events
-
-
-def _detected(events: Iterator[Any], wanted: str | None) -> tuple[str, Iterator[Any]]:
-    """The format that the first telling event has, and all events; Messages where none tells."""
-    seen = []
-    for event in events if wanted is None else ():
-        seen.append(event)
-        wanted = recordings.detect(event)
-        if wanted is not None:
-            break
-    return wanted or "messages", itertools.chain(seen, events)
-
-
-def _print_text(changes: Iterable[tuple[tuple[Any, ...], str, Any]]) -> None:
-    for path, kind, value in changes:
-        if kind == "text" and (path[-1] == "text" or path == ("choices", 0, "message", "content")):
-            _write(value.encode())
-
-
-def _print_end(name: str, state: State, *, text: bool) -> int:
-    """Print the message that ended, or the line end behind its text; 0 if it is complete."""
-    snapshot = state.snapshot
-    if snapshot is not None:
-        _write(b"\n" if text else snapshot.to_json() + b"\n")
-    try:
-        state.result()
-    except StreamError as error:
-        _say(name, f"{type(error).__name__}: {error}")
-        return 1
-    return 0
+def _is_text(path: tuple[Any, ...]) -> bool:
+    """Whether a path of `changes` is of the text that is meant for the reader, not of thinking or tool inputs."""
+    return path == ("choices", 0, "message", "content") or (path[0] == "content" and path[2:] == ("text",))
 
 
 def _write(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
-
-
-def _say(name: str, reason: str) -> None:
-    sys.stderr.write(f"friendli-stream: {'<stdin>' if name == '-' else name}: {reason}\n")

@@ -27,7 +27,7 @@ __all__ = ["Recording", "detect", "read", "stream", "write"]
 Format: TypeAlias = Literal["messages", "chat"]
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 
-MODULES: Final = {"messages": messages, "chat": chat}
+MODULES: Final[dict[str, Any]] = {"messages": messages, "chat": chat}
 MESSAGES_TYPES: Final = (
     "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
     "message_stop", "message",
@@ -108,14 +108,14 @@ def recognised(events: Iterable[Any]) -> tuple[Format | None, Iterator[Any]]:
     """
     rest = iter(events)
     seen = []
-    found = None
+    found: Format | None = None
     for event in itertools.islice(rest, UNDECIDED):
         seen.append(event)
         found = detect(event)
         if found is not None:
             break
     else:
-        found = next(filter(None, map(_likely, seen)), None)
+        found = next((likely for likely in map(_likely, seen) if likely is not None), None)
     return found, itertools.chain(seen, rest)
 
 
