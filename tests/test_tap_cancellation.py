@@ -382,3 +382,18 @@ def test_closed_by_another_task():
         assert source.closed == 1
 
     asyncio.run(main())
+
+
+def test_cancelled_while_closing_after_an_error():
+    """A cancellation that arrives while a failed source is being closed is not lost: the task ends as cancelled."""
+
+    async def main():
+        source = Source([*EVENTS[:2], LookupError()])
+        task = asyncio.create_task(read(messages.Accumulator().atap(source), []))
+        while not source.closed:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(main())
