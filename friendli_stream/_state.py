@@ -14,6 +14,7 @@ in both to the letter. What an event *means* is in messages.py and chat.py alone
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import attrs
@@ -41,7 +42,10 @@ __all__ = ["Draft", "Failure", "Malformed", "Outline", "Refused", "State", "Stat
 
 Status = Literal["empty", "open", "complete", "failed"]
 WEIGHT = 32  # characters that an entry or extra field counts for besides its JSON (B4)
+FREE = 1024  # characters of an id, a name, a usage object that count for nothing
 SAVED_VERSION = 1
+
+_HALVES = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 
 
 @attrs.frozen
@@ -222,6 +226,10 @@ class Draft(Generic[O]):
         self.size += amount
         if self.size > self.limits.text:
             raise Refused(Failure.limit("text", self.limits.text))
+
+    def weigh_small(self, length: int, before: int = 0) -> None:
+        """Count what is small in any honest stream: only what is beyond FREE."""
+        self.weigh(max(length, FREE) - max(before, FREE))
 
     def push(self, slot: Slot, piece: Piece) -> None:
         """Append a piece of text, or the entries of a list."""
@@ -407,7 +415,8 @@ def _texts(state: State[Any, Any]) -> dict[Slot, Any]:
 def _content(slot: Slot, rope: Any) -> Any:
     """What a slot holds, as JSON."""
     if slot[0] == TEXT:
-        return rope.text()
+        runs = _HALVES.split(rope.text())  # JSON would join the halves of a pair that came in two pieces
+        return runs[0] if len(runs) == 1 else runs
     if slot[0] == LIST:
         return decode(b"[" + rope.text()[:-1] + b"]")
     return decode(rope) if type(rope) is bytes else rope
@@ -415,8 +424,9 @@ def _content(slot: Slot, rope: Any) -> Any:
 
 def _rope(slot: Slot, content: Any) -> Any:
     """`_content` undone."""
-    if slot[0] == TEXT and type(content) is str:
-        return Rope(content, len(content))
+    if slot[0] == TEXT:
+        text = content if type(content) is str else "".join(content)
+        return Rope(text, len(text))
     if slot[0] == LIST and type(content) is list:
         data = entries(content)
         return Rope(data, len(data))

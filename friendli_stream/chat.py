@@ -837,7 +837,7 @@ def _envelope(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
         if value is None or value == known:
             continue
         if not known:
-            draft.weigh(len(value))
+            draft.weigh_small(len(value))
             setattr(outline, name, whole(value))
         elif value and whole(value) != known:
             outline.ids_changed |= name == "id"
@@ -851,7 +851,7 @@ def _envelope(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     for name in ("system_fingerprint", "service_tier"):
         value, known = _sound(draft, event, name, str, name), getattr(outline, name)
         if value is not None and (value or known is None):
-            draft.weigh(len(value) - len(known or ""))
+            draft.weigh_small(len(value), len(known or ""))
             setattr(outline, name, whole(value))
     outline.extra = _keep(draft, outline.extra, event, TOP_FIELDS, "")
 
@@ -874,7 +874,6 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
     if part is None:
         if len(outline.choices) >= draft.limits.choices:
             raise Refused(Failure.limit("choices", draft.limits.choices))
-        draft.weigh(WEIGHT)
         part = Part(index)
     delta = _sound(draft, choice, "delta", dict, f"{place}.delta")
     if choice.get("delta") is None:
@@ -913,7 +912,7 @@ def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place:
         if key == "role":
             role = _sound(draft, delta, key, str, f"{place}.delta.role")
             if role and part.role is None:
-                draft.weigh(len(role))
+                draft.weigh_small(len(role))
                 part = attrs.evolve(part, role=whole(role))
         elif key in {"content", "refusal"} and isinstance(value, str):
             part = _append(draft, part, key, value)
@@ -1023,7 +1022,7 @@ def _function_delta(draft: Draft[Outline], part: Part, call: dict[str, Any], pla
     name = _sound(draft, call, "name", str, f"{place}.delta.function_call.name")
     arguments = _sound(draft, call, "arguments", str, f"{place}.delta.function_call.arguments")
     if name and part.function_name is None:
-        draft.weigh(len(name))
+        draft.weigh_small(len(name))
         part = attrs.evolve(part, function_name=whole(name))
     return _append(draft, part, "function_call", arguments or "")
 
@@ -1045,19 +1044,18 @@ def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Pa
             or len(part.calls) >= draft.limits.tool_calls
         ):
             raise Refused(Failure.limit("tool_calls", draft.limits.tool_calls))
-        draft.weigh(WEIGHT)
         paths = {other.path for other in part.calls}
         free = index if index is not None and index not in paths else max(paths, default=-1) + 1
         call = Call(len(part.calls), free, index)
     new: dict[str, Any] = {}
     if ident is not None and call.id is None:
-        draft.weigh(len(ident))
+        draft.weigh_small(len(ident))
         new["id"] = whole(ident)
     if kind is not None and call.type is None:
-        draft.weigh(len(kind))
+        draft.weigh_small(len(kind))
         new["type"] = whole(kind)
     if name is not None and name != call.name and (call.name is None or (not call.begun and ident is None)):  # C7
-        draft.weigh(len(name))
+        draft.weigh_small(len(name))
         new["name"] = whole((call.name or "") + name)
     piece = function.get("arguments")
     if isinstance(piece, (dict, list)):  # C8
@@ -1133,7 +1131,7 @@ def _set_usage(draft: Draft[Outline], slot: Slot, usage: dict[str, Any], place: 
     room = getattr(draft.outline, name)
     needed = max(len(data), USAGE_ROOM)
     if needed > room:
-        draft.weigh(needed - room)
+        draft.weigh_small(needed, room)
         setattr(draft.outline, name, needed)
     draft.outline.started = True
     draft.tip = (draft.tip, slot, data)

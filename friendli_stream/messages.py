@@ -24,7 +24,7 @@ import attrs
 from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import LIST, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, settle, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
-from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, short
+from friendli_stream._state import Draft, Failure, Malformed, Refused, short
 from friendli_stream._values import Extra, Lazy, extra_field, lazy, plain, represented, thaw
 from friendli_stream.errors import Diagnostic
 from friendli_stream.wire import clean, decode, decode_event, depth_exceeds, encode, event_of, whole
@@ -656,6 +656,10 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     content = _optional(message, "content", list, "message") or []
     usage = _optional(message, "usage", dict, "message")
     _optional(message, "type", str, "message")
+    for index, block in enumerate(content):
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            reason = "a content block is an object with a type"
+            raise Malformed(reason, f"message.content[{index}]")
     if outline.status == "open":
         if outline.headless:
             draft.note("late_message_start", "message_start comes after other events", "message")
@@ -671,15 +675,12 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     for name, value in head.items():
         if value is not None and getattr(outline, name) is None:
             setattr(outline, name, whole(value))
-            draft.weigh(len(value))
+            draft.weigh_small(len(value))
     if usage is not None:
         later = decode(outline.usage) if outline.usage is not None else {}
         _set_usage(draft, _merged(_merged({}, usage), later))
     outline.extra = draft.keep_all(outline.extra, message, but=MESSAGE_FIELDS | outline.extra.keys())
     for index, block in enumerate(content):
-        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            reason = "a content block is an object with a type"
-            raise Malformed(reason, f"message.content[{index}]")
         if index not in outline.blocks:
             _open(draft, index, block)
             outline.put(attrs.evolve(outline.blocks[index], stopped=True))
@@ -708,7 +709,7 @@ def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
     place = f"content_block[{index}]"
     kind = _kind(head)
     block = Block(index, kind, whole(head["type"]))
-    draft.weigh(WEIGHT + len(block.type))
+    draft.weigh_small(len(block.type))
     if kind == "tool":
         ident, name = _string(head, "id", place), _string(head, "name", place)
         start = head.get("input")
@@ -718,7 +719,8 @@ def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
             name=whole(name) if name is not None else None,
             start_input=encode(start) if start else None,
         )
-        draft.weigh(len(block.id or "") + len(block.name or "") + len(block.start_input or b""))
+        draft.weigh_small(len(block.id or "") + len(block.name or ""))
+        draft.weigh(len(block.start_input or b""))
     elif kind == "opaque":
         block = attrs.evolve(block, raw=encode(head))
         draft.weigh(len(block.raw or b""))
@@ -820,7 +822,7 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
     for name in ("stop_reason", "stop_sequence"):
         value = _string(delta, name, "delta")
         if value is not None:
-            draft.weigh(len(value) - len(getattr(outline, name) or ""))
+            draft.weigh_small(len(value), len(getattr(outline, name) or ""))
             setattr(outline, name, whole(value))
     if usage is not None:
         _set_usage(draft, _merged(decode(outline.usage) if outline.usage is not None else {}, usage))
@@ -848,10 +850,10 @@ def _is_positive(count: Any) -> bool:
 
 
 def _set_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
-    if len(usage) > draft.limits.extra_keys:
+    if len(usage.keys() - set(USAGE_FIELDS)) > draft.limits.extra_keys:
         raise Refused(Failure.limit("extra_keys", draft.limits.extra_keys))
     data = encode(usage)
-    draft.weigh(len(data) - len(draft.outline.usage or b""))
+    draft.weigh_small(len(data), len(draft.outline.usage or b""))
     draft.outline.usage = data
 
 
