@@ -79,7 +79,9 @@ def test_whole_message():
 
 def test_prefilled_and_bare_head():
     """M1: content in message_start is closed blocks 0..k-1; model, role, usage may be missing; extras come out."""
-    state = run(start(content=[{"type": "text", "text": "Once"}], container={"id": "c"}), block(1, **TEXT), text(1, "."), END)
+    state = run(
+        start(content=[{"type": "text", "text": "Once"}], container={"id": "c"}), block(1, **TEXT), text(1, "."), END
+    )
     assert [b.text for b in state.result().content] == ["Once", "."]
     assert state.result().extra == {"container": {"id": "c"}}
     bare = run({"type": "message_start", "message": {}}, END).result()
@@ -139,10 +141,20 @@ def test_tool_input():
     state = run(start(), block(0, **TOOL), args(0, '{"pier": "No'), args(0, "r"))
     tool = state.snapshot.content[0]
     assert (tool.input_state, tool.partial_input) == ("incomplete", {"pier": "Nor"})
-    assert tool.to_dict() == {"type": "tool_use", "id": "toolu_1", "name": "tide", "input": {"pier": "Nor"}, "partial_json": '{"pier": "Nor'}
+    assert tool.to_dict() == {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "tide",
+        "input": {"pier": "Nor"},
+        "partial_json": '{"pier": "Nor',
+    }
     with pytest.raises(InvalidInput, match=r"content\[0\].input is incomplete") as caught:
         _ = tool.input
-    assert (caught.value.path, caught.value.state, caught.value.text) == ("content[0].input", "incomplete", '{"pier": "Nor')
+    assert (caught.value.path, caught.value.state, caught.value.text) == (
+        "content[0].input",
+        "incomplete",
+        '{"pier": "Nor',
+    )
     with pytest.raises(InvalidInput):
         state.snapshot.to_request()
     tool = run(start(), block(0, **TOOL), args(0, '{"n": 100000000000000000000000}'), stop(0)).snapshot.tool_uses[0]
@@ -215,7 +227,12 @@ def test_unknown_deltas():
     tool, odd = state.snapshot.content
     assert tool.unknown_deltas == [{"type": "text_delta", "text": "x"}, {"type": "new_delta", "a": 1}]
     assert (odd.raw, odd.unknown_deltas) == ({"type": "odd", "z": 1}, [{"type": "text_delta", "text": "y"}])
-    assert [code for code, _ in codes(state)] == ["misplaced_delta", "unknown_delta", "misplaced_delta", "unknown_delta"]
+    assert [code for code, _ in codes(state)] == [
+        "misplaced_delta",
+        "unknown_delta",
+        "misplaced_delta",
+        "unknown_delta",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +253,12 @@ def test_after_stop():
                 stop(1), stop(7))  # fmt: skip
     assert state.snapshot.text == "a\ufffd\ufffdb"
     assert state.snapshot.content[1].input_json == "{}"
-    assert [code for code, _ in codes(state)] == ["delta_after_stop", "input_after_stop", "block_stopped_again", "block_not_started"]
+    assert [code for code, _ in codes(state)] == [
+        "delta_after_stop",
+        "input_after_stop",
+        "block_stopped_again",
+        "block_not_started",
+    ]
 
 
 def test_message_delta():
@@ -248,7 +270,11 @@ def test_message_delta():
     )  # fmt: skip
     message = state.result()
     assert (message.id, message.stop_reason) == ("msg_1", "tool_use")
-    assert message.extra == {"stop_details": {"a": 1}, "context_management": {"b": 2}, "message_stop": {"amazon": {"c": 3}}}
+    assert message.extra == {
+        "stop_details": {"a": 1},
+        "context_management": {"b": 2},
+        "message_stop": {"amazon": {"c": 3}},
+    }
     assert message.to_dict()["stop_details"] == {"a": 1}
 
 
@@ -297,7 +323,11 @@ def test_states():
     """M11: a message_start after the end starts the next, and so does the one that made it fail."""
     events = [start(), END, start(), block(0, **TEXT), start("msg_2"), {"type": "ping"}, END]
     found = list(messages.states(events))
-    assert [(s.status, s.snapshot.id) for s in found] == [("complete", "msg_1"), ("failed", "msg_1"), ("complete", "msg_2")]
+    assert [(s.status, s.snapshot.id) for s in found] == [
+        ("complete", "msg_1"),
+        ("failed", "msg_1"),
+        ("complete", "msg_2"),
+    ]
     assert [s.status for s in messages.states([])] == ["empty"]
     assert [m.id for m in messages.fold_all([start(), END, start("b"), END])] == ["msg_1", "b"]
 
@@ -322,7 +352,13 @@ def test_server_error():
     with pytest.raises(ServerError, match="overloaded_error: full") as caught:
         state.result()
     got = caught.value
-    assert (got.message, got.type, got.code, got.request_id, got.raw) == ("full", "overloaded_error", None, "req_1", error)
+    assert (got.message, got.type, got.code, got.request_id, got.raw) == (
+        "full",
+        "overloaded_error",
+        None,
+        "req_1",
+        error,
+    )
     assert run({"error": "gone"}).error.message == "gone"
     assert run({"error": {"message": "m", "code": 7}}).error.code == 7
     assert run({"error": "gone"}).snapshot is None
@@ -383,13 +419,17 @@ def test_type_error():
 
 def test_answer_that_was_not_streamed():
     """M15: an event of type message is that message, complete."""
-    message = start(content=[{"type": "text", "text": "hi"}, {**TOOL, "input": {"a": 1}}], stop_reason="tool_use")["message"]
+    message = start(content=[{"type": "text", "text": "hi"}, {**TOOL, "input": {"a": 1}}], stop_reason="tool_use")[
+        "message"
+    ]
     assert run(message).result().to_dict() == {**message, "content": message["content"]}
 
 
 def test_step_json():
     """B2: the same from JSON; what is no JSON is malformed."""
-    state = messages.step_json(messages.State(), '{"type": "message_start", "message": {"n": 123456789012345678901234567890}}')
+    state = messages.step_json(
+        messages.State(), '{"type": "message_start", "message": {"n": 123456789012345678901234567890}}'
+    )
     assert state.snapshot.extra == {"n": 123456789012345678901234567890}
     assert codes(messages.step_json(state, b"{oops")) == [("malformed_event", "")]
     assert messages.step_json(state, b"[DONE]").diagnostics == ()
@@ -397,7 +437,10 @@ def test_step_json():
 
 def test_half_surrogates():
     """B1: a first half is withheld while the text may go on; a lone one is U+FFFD."""
-    seen = [run(start(), block(0, **TEXT), *map(lambda p: text(0, p), pieces)).snapshot.text for pieces in (["a\ud83d"], ["a\ud83d", "\ude00"], ["a\ud83d", "b"], ["\ude00"])]
+    seen = [
+        run(start(), block(0, **TEXT), *map(lambda p: text(0, p), pieces)).snapshot.text
+        for pieces in (["a\ud83d"], ["a\ud83d", "\ude00"], ["a\ud83d", "b"], ["\ude00"])
+    ]
     assert seen == ["a", "a😀", "a\ufffdb", "\ufffd"]
     assert run(start(), block(0, **TEXT), text(0, "a\ud83d"), stop(0)).snapshot.text == "a\ufffd"
 
@@ -419,7 +462,9 @@ def test_limits(limits, events):
 def test_dropped_and_counted():
     """B4: diagnostics and unknown deltas beyond their limits are dropped and counted."""
     limits = Limits(diagnostics=2, unknown_deltas=1)
-    state = run(start(), block(0, **TEXT), *[delta(0, "odd")] * 3, *[{"type": f"e{n}"} for n in range(3)], limits=limits)
+    state = run(
+        start(), block(0, **TEXT), *[delta(0, "odd")] * 3, *[{"type": f"e{n}"} for n in range(3)], limits=limits
+    )
     assert [note.count for note in state.diagnostics] == [3, 1]
     assert state.diagnostics_omitted == 2
     assert state.snapshot.content[0].unknown_deltas == [{"type": "odd"}]
@@ -441,7 +486,12 @@ def test_state_saved_anywhere():
     end = run(*events, limits=Limits(text=5000))
     for cut in range(len(events) + 1):
         state = run(*events[:cut], limits=Limits(text=5000))
-        for other in (messages.State.from_json(state.to_json()), pickle.loads(pickle.dumps(state)), copy.deepcopy(state), copy.copy(state)):
+        for other in (
+            messages.State.from_json(state.to_json()),
+            pickle.loads(pickle.dumps(state)),
+            copy.deepcopy(state),
+            copy.copy(state),
+        ):
             assert other == state
             assert repr(other) == repr(state)
             assert hash(other) == hash(state)
@@ -450,7 +500,9 @@ def test_state_saved_anywhere():
             assert other == end
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b'{"friendli_stream":"chat","version":1}', b"\xff", b"[" * 5000])
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"null", b'{"friendli_stream":"chat","version":1}', b"\xff", b"[" * 5000]
+)
 def test_invalid_state(data):
     """State.from_json raises InvalidState for anything else."""
     with pytest.raises(InvalidState):
@@ -459,7 +511,18 @@ def test_invalid_state(data):
 
 def test_changes():
     """`changes` tells opens, texts, inputs and stops, and rebuilds the text; an unrelated pair starts from nothing."""
-    events = [start(), block(0, **TEXT), text(0, "a\ud83d"), text(0, "\ude00"), block(1, **TOOL), args(1, '{"pier": "No'), args(1, 'r"}'), stop(1), stop(0), END]
+    events = [
+        start(),
+        block(0, **TEXT),
+        text(0, "a\ud83d"),
+        text(0, "\ude00"),
+        block(1, **TOOL),
+        args(1, '{"pier": "No'),
+        args(1, 'r"}'),
+        stop(1),
+        stop(0),
+        END,
+    ]
     state, seen = messages.State(), []
     for event in events:
         after = messages.step(state, event)
@@ -483,7 +546,12 @@ def test_changes_of_an_input_without_text():
     """M4: an input that never came as text is told at the stop."""
     before = run(start(), block(0, **{**TOOL, "input": {"a": 1}}))
     kinds = [(path, kind) for path, kind, _ in messages.changes(before, messages.step(before, stop(0)))]
-    assert kinds == [(("content", 0, "input"), "open"), (("content", 0, "input", "a"), "done"), (("content", 0, "input"), "done"), (("content", 0), "done")]
+    assert kinds == [
+        (("content", 0, "input"), "open"),
+        (("content", 0, "input", "a"), "done"),
+        (("content", 0, "input"), "done"),
+        (("content", 0), "done"),
+    ]
 
 
 def test_old_snapshots_keep_their_value():
@@ -509,7 +577,9 @@ def test_long_chain():
 def test_values_by_hand():
     """Values built by hand equal folded ones, and nothing outside is kept by reference (B3)."""
     extra = {"a": [1]}
-    message = messages.Message("msg_1", "m", "assistant", (messages.TextBlock(0, "hi", None, extra),), None, None, messages.Usage(3, 1))
+    message = messages.Message(
+        "msg_1", "m", "assistant", (messages.TextBlock(0, "hi", None, extra),), None, None, messages.Usage(3, 1)
+    )
     extra["a"].append(2)
     folded = run(start(), block(0, type="text", text="hi", a=[1])).snapshot
     assert message == folded
@@ -523,7 +593,12 @@ def test_values_by_hand():
 
 def test_to_request():
     """The turn for the next request: signatures kept, empty texts dropped."""
-    state = run(start(), block(0, type="thinking", thinking="t", signature="s"), block(1, **TEXT), block(2, **TOOL), END)
-    assert state.result().to_request() == {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, {**TOOL}]}
+    state = run(
+        start(), block(0, type="thinking", thinking="t", signature="s"), block(1, **TEXT), block(2, **TOOL), END
+    )
+    assert state.result().to_request() == {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, {**TOOL}],
+    }
     assert state.result().thinking == "t"
     assert b'"thinking":"t"' in state.result().to_json()

@@ -23,7 +23,9 @@ def tool(name):
 
 
 def case_files():
-    return [path for path in sorted((SHARED / "cases").glob("*.json")) if "scale" not in json.loads(path.read_text("utf-8"))]
+    return [
+        path for path in sorted((SHARED / "cases").glob("*.json")) if "scale" not in json.loads(path.read_text("utf-8"))
+    ]
 
 
 def streams():

@@ -1,0 +1,497 @@
+"""chat.completion.chunk, rule by rule (C1-C17, and what B1-B4 and J11-J12 say of completions)."""
+
+import copy
+import pickle
+
+import pytest
+
+from friendli_stream import (
+    IncompleteStream,
+    InvalidInput,
+    InvalidState,
+    LimitExceeded,
+    Limits,
+    ServerError,
+    chat,
+)
+
+
+def chunk(*choices, **more):
+    return {"id": "c1", "object": "chat.completion.chunk", "created": 5, "model": "m", "choices": list(choices), **more}
+
+
+def choice(delta=None, index=0, finish=None, **more):
+    return {"index": index, "delta": delta, "finish_reason": finish, "logprobs": None, **more}
+
+
+def content(piece, index=0):
+    return chunk(choice({"content": piece}, index))
+
+
+def tool(index=None, ident=None, name=None, arguments=None, **more):
+    entry = {"index": index, "id": ident, "function": {"name": name, "arguments": arguments}, **more}
+    if index is None:
+        del entry["index"]
+    return entry
+
+
+def tools(*entries, finish=None):
+    return chunk(choice({"tool_calls": list(entries)}, finish=finish))
+
+
+STOP = chunk(choice({}, finish="stop"))
+DONE = "[DONE]"
+
+
+def run(*events, **options):
+    state = chat.State(**options)
+    for event in events:
+        state = chat.step(state, event)
+    return state
+
+
+def codes(state):
+    return [note.code for note in state.diagnostics]
+
+
+def calls(state):
+    return [(call.id, call.name, call.arguments) for call in state.snapshot.tool_calls]
+
+
+def test_whole_completion():
+    """C1-C3, C9, C10, C15: the guide's stream is the completion that the API returns."""
+    usage = {
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "total_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    }
+    state = run(chunk(choice({"role": "assistant", "content": "Hi"})), content("!"), STOP, chunk(usage=usage), DONE)
+    assert state.diagnostics == ()
+    assert state.result().to_dict() == {
+        "id": "c1", "object": "chat.completion", "created": 5, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi!"}, "finish_reason": "stop", "logprobs": None}],
+        "usage": usage,
+    }  # fmt: skip
+    assert (state.result().text, state.usage.total_tokens, state.completion.usage.extra) == (
+        "Hi!",
+        3,
+        {"prompt_tokens_details": {"cached_tokens": 0}},
+    )
+    assert chat.Completion().to_request() == {"role": "assistant", "content": None}
+
+
+def test_head():
+    """C1: first non-empty id, model, created; last non-empty fingerprint and tier; another id or model is noted."""
+    state = run(
+        {"id": "", "model": "", "created": 0, "choices": []},
+        chunk(system_fingerprint="a", service_tier=None), chunk(system_fingerprint="b", service_tier=""),
+        {**chunk(system_fingerprint=""), "id": "c2", "model": "n", "created": 9},
+    )  # fmt: skip
+    got = state.snapshot
+    assert (got.id, got.model, got.created, got.system_fingerprint, got.service_tier) == ("c1", "m", 5, "b", "")
+    assert codes(state) == ["id_changed", "model_changed"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [({"provider": "x"}, {"provider": "y"}), ({"service_tier": "a"}, {"service_tier": "b"}), ({"usage": None}, {"service_tier": "b"}),
+     ({"usage": None}, {"obfuscation": "zz"}), ({"p": 1}, {"p": True}), ({"p": 1}, {"p": 1.0})],
+)  # fmt: skip
+def test_envelope_is_remembered_exactly(first, then):
+    """The happy path takes a chunk only if its envelope is the last one's, key by key and type by type."""
+    one = {"id": "c1", "choices": [choice({"content": "a"})]}
+    last = run({**one, **first}, {**one, **first}, {**one, **then}).snapshot
+    same = {key: last.extra.get(key, getattr(last, key, None)) for key in then if key != "obfuscation"}
+    assert {key: (type(value), value) for key, value in same.items()} == {
+        key: (type(value), value) for key, value in then.items() if key != "obfuscation"
+    }
+    assert last.text == "aaa"
+    assert "obfuscation" not in last.to_dict()
+
+
+def test_choices():
+    """C2: by index; missing index is noted; null delta still counts; malformed parts are skipped, not the chunk."""
+    state = run(
+        chunk(choice({"content": "b"}, 1), choice({"content": "a"}, 0)),
+        {"choices": None, "id": "c1"}, chunk({"delta": {"content": "c"}}), chunk({"delta": {"content": "d"}}, {"delta": {"content": "e"}}),
+        chunk(7, choice({"content": "f"}, -1), {"index": 0, "delta": 5, "finish_reason": "stop"}, choice(None, 1, "length")),
+    )  # fmt: skip
+    assert [c.message.content for c in state.result().choices] == ["acd", "be"]
+    assert [c.finish_reason for c in state.result().choices] == ["stop", "length"]
+    assert codes(state) == ["missing_index", "missing_index", "malformed_event", "malformed_event", "malformed_event"]
+
+
+def test_whole_message_in_a_choice():
+    """C2: `message` is folded as the delta where there is none, and ignored beside one."""
+    whole = {"index": 0, "message": {"role": "assistant", "content": "all"}, "finish_reason": "stop"}
+    assert run({**chunk(whole), "object": "chat.completion"}).result().text == "all"
+    assert run(chunk(choice({"content": "d"}, message={"content": "all"}))).snapshot.text == "d"
+
+
+def test_role_and_texts():
+    """C3, C4: the first role; null appends nothing; content never sent stays null, "" does not."""
+    state = run(chunk(choice({"role": "tool"})), chunk(choice({"role": "assistant", "content": None})))
+    message = state.snapshot.choices[0].message
+    assert (message.role, message.content, message.refusal) == ("tool", None, None)
+    state = run(chunk(choice({"content": ""})), chunk(choice({"refusal": "n"})), chunk(choice({"refusal": "o"})))
+    assert (state.snapshot.choices[0].message.content, state.snapshot.choices[0].message.refusal) == ("", "no")
+    assert state.snapshot.choices[0].message.to_dict()["refusal"] == "no"
+
+
+def test_content_parts():
+    """C4: text parts append, thinking goes to reasoning, others are kept."""
+    parts = [{"type": "text", "text": "a"}, "b", {"type": "thinking", "thinking": [{"type": "text", "text": "t"}, 1]},
+             {"type": "thinking", "thinking": "u"}, {"type": "image", "url": "x"}, 5]  # fmt: skip
+    state = run(content(parts), content("c"))
+    message = state.snapshot.choices[0].message
+    assert (message.content, message.reasoning_content, message.extra) == (
+        "abc",
+        "tu",
+        {"content_parts": [{"type": "image", "url": "x"}]},
+    )
+    assert codes(state) == ["malformed_event"]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "text", "key"),
+    [([{"reasoning": "a", "reasoning_content": "a"}] * 3, "aaa", "reasoning_content"),
+     ([{"reasoning": "a"}, {"reasoning": "b"}, {"reasoning": "c"}], "abc", "reasoning"),
+     ([{"reasoning_content": "", "reasoning": "a"}, {"reasoning_content": "", "reasoning": "b"}], "ab", "reasoning_content"),
+     ([{"reasoning_content": "a"}, {"reasoning": "b", "reasoning_content": None}, {"reasoning": "c"}], "abc", "reasoning_content")],
+)  # fmt: skip
+def test_reasoning(deltas, text, key):
+    """C5: one text, under `reasoning` only if that was the only key."""
+    state = run(*[chunk(choice(delta)) for delta in deltas])
+    assert state.snapshot.reasoning == text
+    assert state.snapshot.choices[0].message.to_dict() == {"role": "assistant", "content": None, key: text}
+    assert state.diagnostics == ()
+
+
+def test_reasoning_differs():
+    """C5: both present and different: noted, the other kept."""
+    deltas = [{"reasoning": "a", "reasoning_content": "a"}, {"reasoning": "x", "reasoning_content": "b"}]
+    state = run(*[chunk(choice(delta)) for delta in deltas])
+    assert (state.snapshot.reasoning, state.snapshot.choices[0].message.extra) == ("ab", {"reasoning": "x"})
+    assert codes(state) == ["reasoning_differs"]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ([tool(0, "a", "f", ""), tool(0, None, None, "{"), tool(0, None, None, "}")], [("a", "f", "{}")]),
+        ([tool(0, "a", "f", "1"), tool(1, "b", "g", "2"), tool(0, None, None, "3"), tool(1, None, None, "4")], [("a", "f", "13"), ("b", "g", "24")]),
+        ([tool(0, "a", "f", "1"), tool(0, "b", "f", "2"), tool(0, None, None, "3"), tool(0, "a", None, "4")], [("a", "f", "14"), ("b", "f", "23")]),
+        ([tool(None, "a", "f", "1"), tool(None, None, None, "2"), tool(None, "b", "g", "3"), tool(None, "a", None, "4")], [("a", "f", "124"), ("b", "g", "3")]),
+        ([tool(7, "a", "f", "1"), tool(9, "a", None, "2")], [("a", "f", "12")]),
+        ([tool("0", "a", "f", "1"), tool(0, None, None, "2"), tool("0", None, None, "3")], [("a", "f", "123")]),
+        ([tool(-1, "a", "f", "1"), tool(None, None, None, "2")], [("a", "f", "12")]),
+        ([tool(0, None, "f", "1"), tool(0, "a", None, "2")], [("a", "f", "12")]),
+        ([tool(0, None, "f", "1")], [(None, "f", "1")]),
+        ([tool(1, "b", "g", "1"), tool(0, "a", "f", "2")], [("a", "f", "2"), ("b", "g", "1")]),
+        ([tool(0, "a", "f", None), tool(0, "", "", "x")], [("a", "f", "x")]),
+    ],
+)  # fmt: skip
+def test_tool_calls(deltas, expected):
+    """C6: which call a delta belongs to; no phantom calls, none mixed up, in one chunk or in many."""
+    assert calls(run(*[tools(entry) for entry in deltas])) == expected
+    assert calls(run(tools(*deltas))) == expected
+
+
+def test_tool_names_types_extras():
+    """C7: name whole or in pieces before arguments; first type; other fields kept where they came."""
+    state = run(
+        tools(tool(0, "a", "get_")), tools(tool(0, None, "tide")), tools(tool(0, None, "tide", "{}", type="function", extra_content={"s": 1})),
+        tools({"index": 0, "function": {"name": "tide", "strict": True}}),
+    )  # fmt: skip
+    call = state.snapshot.tool_calls[0]
+    assert (call.name, call.type, call.extra) == (
+        "get_tidetide",
+        "function",
+        {"extra_content": {"s": 1}, "function": {"strict": True}},
+    )
+    assert call.to_dict()["function"]["strict"] is True
+    assert call.to_dict()["extra_content"] == {"s": 1}
+
+
+def test_arguments_that_are_no_text():
+    """C8: an object is written as JSON, noted; what is no call is skipped."""
+    state = run(
+        tools(tool(0, "a", "f", {"x": 1})), tools(tool(0, None, None, 5)), tools(3), chunk(choice({"tool_calls": 5}))
+    )
+    assert calls(state) == [("a", "f", '{"x":1}')]
+    assert codes(state) == ["arguments_not_text", "malformed_event", "malformed_event", "malformed_event"]
+
+
+def test_function_call():
+    """C8: the legacy function_call: name once, arguments append."""
+    state = run(
+        *[
+            chunk(choice({"function_call": call}))
+            for call in ({"name": "f", "arguments": "{"}, {"name": "f", "arguments": "}"})
+        ]
+    )
+    message = state.snapshot.choices[0].message
+    assert message.function_call == chat.FunctionCall("f", "{}")
+    assert message.to_dict()["function_call"] == {"name": "f", "arguments": "{}"}
+    assert run(chunk(choice({"tool_calls": [], "function_call": None}))).snapshot.tool_calls == ()
+
+
+def test_finish_reason():
+    """C9: "", null and "null" say nothing; the first stands, but a later one replaces "stop"; content still appends."""
+    state = run(
+        *[chunk(choice({"content": "a"}, finish=reason)) for reason in ("", None, "null", "length", "stop", "length")],
+        content("b"),
+    )
+    assert (state.result().choices[0].finish_reason, state.result().text) == ("length", "aaaaaab")
+    assert codes(state) == ["content_after_finish", "finish_reason_changed"]
+    assert (
+        run(STOP, tools(tool(0, "a", "f", "{}"), finish="tool_calls")).result().choices[0].finish_reason == "tool_calls"
+    )
+
+
+def test_usage():
+    """C10: the last object as a whole; null never erases; also after [DONE], from a choice, from x_groq."""
+    big = {"prompt_tokens": 9, "note": "x" * 900}
+    state = run(
+        chunk(choice({"content": "a"}), usage={"total_tokens": 1}),
+        chunk(choice({"content": "a"}), usage=None),
+        STOP,
+        DONE,
+        chunk(usage=big),
+    )
+    assert state.usage.to_dict() == big
+    assert state.diagnostics == ()
+    assert run(chunk(choice({}, usage={"total_tokens": 4}))).usage.total_tokens == 4
+    assert run(chunk(x_groq={"usage": {"total_tokens": 5}})).usage.total_tokens == 5
+    assert run(chunk(usage={"total_tokens": 6}), chunk(x_groq={"usage": {"total_tokens": 5}})).usage.total_tokens == 6
+    assert run(chunk()).usage is None
+    each = [chunk(choice({"content": "a"}), usage={"total_tokens": n}) for n in range(9)]
+    assert run(*each).usage.total_tokens == 8
+
+
+def test_logprobs():
+    """C11: lists concatenate, null adds nothing, absent stays null; fresh at each access."""
+    state = run(
+        *[
+            chunk(choice({"content": "a"}) | {"logprobs": part})
+            for part in ({"content": [1], "refusal": None, "v": 2}, None, {"content": [2], "refusal": [3]})
+        ]
+    )
+    assert state.snapshot.choices[0].logprobs == {"content": [1, 2], "refusal": [3], "v": 2}
+    assert run(content("a")).snapshot.choices[0].logprobs is None
+
+
+def test_lists_in_deltas():
+    """C12, C13: reasoning details merge by index and type, other lists are extended, audio appends."""
+    details = [{"index": 0, "type": "t", "text": "a", "format": None}, {"index": 0, "type": "t", "text": "b", "format": "v"}, {"type": "t"}, 3,
+               {"index": 0, "type": "t", "summary": "s", "format": "w"}, {"index": 1, "type": "t", "data": "d"}]  # fmt: skip
+    state = run(
+        *[chunk(choice({"reasoning_details": [entry], "annotations": [1]})) for entry in details],
+        chunk(choice({"audio": {"data": "AA", "id": "x"}})), chunk(choice({"audio": {"data": "BB", "transcript": "hi", "expires_at": 3}})),
+    )  # fmt: skip
+    extra = state.snapshot.choices[0].message.extra
+    assert extra["reasoning_details"] == [
+        {"index": 0, "type": "t", "text": "ab", "format": "v", "summary": "s"},
+        {"type": "t"},
+        3,
+        {"index": 1, "type": "t", "data": "d"},
+    ]
+    assert extra["annotations"] == [1] * 6
+    assert extra["audio"] == {"id": "x", "expires_at": 3, "data": "AABB", "transcript": "hi"}
+
+
+def test_unknown_fields():
+    """C13: last non-null at each level; lists extended in a delta, last at the others; obfuscation dropped."""
+    state = run(
+        chunk(choice({"k": "a", "l": [1], "obfuscation": "zz"}, seed=1, tags=[1]), provider="p", cites=[1], obfuscation="zz"),
+        chunk(choice({"k": None, "l": [2]}, seed=2, tags=[2]), provider=None, cites=[2]), chunk(choice({"l": "word"})), chunk(choice({"l": [3]})),
+    )  # fmt: skip
+    got = state.snapshot.to_dict()
+    assert (got["provider"], got["cites"], got["choices"][0]["seed"], got["choices"][0]["tags"]) == ("p", [2], 2, [2])
+    assert got["choices"][0]["message"] == {"role": "assistant", "content": None, "k": "a", "l": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{"error": {"message": "m", "type": "t", "code": 5}}, {"error": "m"}, {"object": "error", "message": "m"}, {"type": "error", "error": {"message": "m"}},
+     {"error_message": "m", "error_type": "t"}, chunk(choice({"content": "b"}), error={"message": "m"})],
+    ids=repr,
+)  # fmt: skip
+def test_errors(event):
+    """C14: the state fails; what the chunk carries besides is folded first."""
+    state = run(content("a"), event, content("c"), DONE)
+    assert state.status == "failed"
+    assert state.snapshot.text == ("ab" if event.get("choices") else "a")
+    with pytest.raises(ServerError) as caught:
+        state.result()
+    assert caught.value.message == "m"
+
+
+def test_finish_reason_error():
+    """C14: finish_reason "error" is one."""
+    assert isinstance(run(chunk(choice({"content": "a"}, finish="error"))).error, ServerError)
+
+
+@pytest.mark.parametrize(
+    ("events", "outcome"),
+    [([], "no event at all"), ([{"type": "ping"}], "no chunk"), ([DONE], "no chunk"), ([chunk()], "no choice"), ([chunk(), DONE], "no choice, though"),
+     ([content("a")], "no finish_reason of choice 0"), ([STOP, content("b", 1)], "no finish_reason of choice 1")],
+)  # fmt: skip
+def test_incomplete(events, outcome):
+    """C15: a cancelled stream keeps its snapshot, `.result()` says what is missing."""
+    with pytest.raises(IncompleteStream, match=outcome):
+        run(*events).result()
+
+
+def test_done():
+    """C15: [DONE] completes what has a choice; afterwards all but usage is noted."""
+    state = run(content("a"), DONE, content("b"), DONE, {"type": "ping"}, chunk(choice({}), usage={"total_tokens": 1}))
+    assert (state.result().text, state.result().choices[0].finish_reason, state.usage.total_tokens) == ("a", None, 1)
+    assert codes(state) == ["missing_finish_reason", "after_end", "after_end"]
+
+
+def test_unknown_event():
+    """C16: what has none of the fields of a chunk is noted; a ping is nothing."""
+    state = run({"type": "odd"}, {"x": 1}, {"type": "ping"}, 5)
+    assert (state.status, state.snapshot) == ("empty", None)
+    assert [(note.code, note.path) for note in state.diagnostics] == [
+        ("unknown_event", "odd"),
+        ("unknown_event", ""),
+        ("malformed_event", ""),
+    ]
+
+
+def test_states():
+    """C17: the next completion starts after [DONE] or an error, or with another id once complete."""
+    other = {**content("z"), "id": "c2"}
+    assert [
+        s.snapshot.text
+        for s in chat.states([content("a"), DONE, content("b"), STOP, other, {"error": "x"}, content("q")])
+    ] == ["a", "b", "z", "q"]
+    assert [s.snapshot.text for s in chat.states([other, content("b"), STOP, other])] == ["zbz"]
+    assert [c.text for c in chat.fold_all([content("a"), STOP, DONE])] == ["a"]
+    assert chat.fold([content("a"), STOP]).text == "a"
+
+
+def test_inputs():
+    """J11, J12: empty arguments are {} once the choice has finished; `arguments` is raw in any case."""
+    state = run(tools(tool(0, "a", "f", "")))
+    assert (state.snapshot.tool_calls[0].input_state, state.snapshot.tool_calls[0].partial_input) == (
+        "incomplete",
+        None,
+    )
+    with pytest.raises(InvalidInput, match=r"choices\[0\].message.tool_calls\[0\].function.arguments is incomplete"):
+        state.snapshot.to_request()
+    call = chat.step(state, STOP).snapshot.tool_calls[0]
+    assert (call.input_state, call.input, call.arguments) == ("complete", {}, "")
+    request = chat.step(state, STOP).snapshot.to_request()
+    assert request == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    }
+    cut = run(tools(tool(0, "a", "f", '{"x": "y')), DONE).snapshot
+    assert cut.tool_calls[0].partial_input == {"x": "y"}
+    assert cut.to_dict()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"x": "y'
+
+
+@pytest.mark.parametrize(
+    ("limits", "event"),
+    [(Limits(choices=1), content("b", 1)), (Limits(tool_calls=1), tools(tool(0, "a", "f"), tool(1, "b", "g"))), (Limits(text=10), content("b" * 10)),
+     (Limits(extra_keys=1), chunk(x=1, y=2)), (Limits(extra_keys=1), chunk(choice({"x": [1], "y": [2]})))],
+)  # fmt: skip
+def test_limits(limits, event):
+    """B4: exceeding a limit fails the state, nothing of that event folded, the rest kept."""
+    state = run(content("a"), event, limits=limits)
+    assert state.snapshot.text == "a"
+    with pytest.raises(LimitExceeded):
+        state.result()
+
+
+def test_too_deep():
+    """B4, C2: of a chunk only the part that is nested too deep is left out."""
+    deep = 1
+    for _ in range(201):
+        deep = [deep]
+    event = chunk(
+        choice({"content": "a", "x": {"d": deep}, "l": [deep]}) | {"logprobs": {"content": [deep]}},
+        y=deep,
+        usage={"d": deep},
+    )
+    state = run(event)
+    assert (state.snapshot.text, state.snapshot.extra, state.usage) == ("a", {}, None)
+    assert set(codes(state)) == {"malformed_event"}
+
+
+def test_half_surrogates():
+    """B1: a pair may come in two chunks; a half is never shown."""
+    assert [
+        run(*map(content, pieces)).snapshot.text for pieces in (["a\ud83d"], ["a\ud83d", "\ude00"], ["a\ud83d", "b"])
+    ] == ["a", "a😀", "a\ufffdb"]
+    state = run(content("a\ud83d"), STOP, content("\ude00"))
+    assert state.snapshot.text == "a\ufffd\ufffd"
+    details = [
+        chunk(choice({"reasoning_details": [{"index": 0, "type": "t", "text": half}]})) for half in ("\ud83d", "\ude00")
+    ]
+    assert run(*details).snapshot.choices[0].message.extra["reasoning_details"][0]["text"] == "😀"
+
+
+EVENTS = [
+    chunk(choice({"role": "assistant", "content": "a\ud83d"}), big=2**80), content("\ude00"), chunk(choice({"reasoning": "r", "reasoning_content": "r"})),
+    tools(tool(0, "a", "f", '{"x":')), tools({"index": 0, "function": {"arguments": " 1"}}), tools({"index": 0, "function": {"arguments": "}"}}),
+    content("b", 1), {"type": "odd"}, chunk(choice({"l": [1]}) | {"logprobs": {"content": [{"t": 1}]}}, usage={"total_tokens": 3}), STOP,
+    chunk(choice({}, 1, "length")), DONE,
+]  # fmt: skip
+
+
+def test_state_saved_anywhere():
+    """Law 10: to_json, pickle and copies at every point of a stream give the same state and the same end."""
+    end = run(*EVENTS)
+    for cut in range(len(EVENTS) + 1):
+        state = run(*EVENTS[:cut])
+        for other in (chat.State.from_json(state.to_json()), pickle.loads(pickle.dumps(state)), copy.deepcopy(state)):
+            assert other == state
+            for event in EVENTS[cut:]:
+                other = chat.step(other, event)
+            assert other == end
+    assert pickle.loads(pickle.dumps(end.snapshot)) == end.snapshot
+    assert "a😀" in repr(end.snapshot)
+
+
+@pytest.mark.parametrize("spoil", [(b'"key":0', b'"key":4'), (b'"touched":0', b'"touched":9'), (b'["text",0,"content"]', b'["text",7,"content"]'), (b'["last","usage"],{', b'["last","usage"],["x"],{'), (b'["last","usage"]', b'["last","odd"]')])  # fmt: skip
+def test_invalid_state(spoil):
+    """State.from_json raises InvalidState for a state that no stream has."""
+    good = run(*EVENTS).to_json()
+    assert spoil[0] in good
+    with pytest.raises(InvalidState):
+        chat.State.from_json(good.replace(*spoil))
+
+
+def test_changes():
+    """`changes` tells choices, texts, calls and their inputs, and the end; an unrelated pair starts from nothing."""
+    state, seen = chat.State(), []
+    for event in EVENTS:
+        after = chat.step(state, event)
+        seen += chat.changes(state, after)
+        state = after
+    message = ("choices", 0, "message")
+    arguments = (*message, "tool_calls", 0, "input")
+    assert seen == [
+        (("choices", 0), "open", "choice"), ((*message, "content"), "text", "a"), ((*message, "content"), "text", "😀"),
+        ((*message, "reasoning_content"), "text", "r"), ((*message, "tool_calls", 0), "open", "function"), (arguments, "open", "object"),
+        ((*arguments, "x"), "done", 1), (arguments, "done", {"x": 1}), (("choices", 1), "open", "choice"),
+        (("choices", 1, "message", "content"), "text", "b"), (("choices", 0), "done", None), (("choices", 1), "done", None),
+    ]  # fmt: skip
+    other = run({**content("q"), "id": "zz"})
+    assert chat.changes(state, other) == chat.changes(chat.State(), other)
+    assert chat.changes(state, state) == []
+
+
+def test_accumulator():
+    """Law 10: the accumulator gives what reduce gives."""
+    accumulator = chat.Accumulator()
+    for event in EVENTS:
+        accumulator.feed(event)
+    assert accumulator.state == run(*EVENTS)
+    assert chat.step_json(chat.State(), b'{"id":"x"').status == "empty"
