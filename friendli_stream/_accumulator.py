@@ -82,7 +82,7 @@ class Accumulator(Generic[S, M]):
         return result
 
     def tap(self, events: Iterable[E]) -> Tap[E]:
-        """The same events, folded as they pass. What cannot be folded is noted (M15), never raised.
+        """The same events, folded by `feed` as they pass. What cannot be folded is noted (M15), never raised.
 
         Reading that ends early, by break, error, or `close()`, closes `events` where it can be closed.
         """
@@ -99,7 +99,7 @@ class Accumulator(Generic[S, M]):
         try:
             self.feed(event)
         except Exception:  # noqa: BLE001  no event, or an SDK's object that fails to say what it is
-            self.feed(_REPR.repr(event))
+            self.state = self._step(self.state, _REPR.repr(event))
 
 
 class Tap(Generic[E]):

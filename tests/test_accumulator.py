@@ -201,6 +201,24 @@ def test_tap_notes_what_cannot_be_folded(module, events, odd):
 
 
 @FORMATS
+def test_tap_goes_through_feed(module, events):
+    """A subclass's `feed` sees each tapped event, and what it raises does not reach the reader."""
+    fed = []
+
+    class Watching(module.Accumulator):
+        def feed(self, event):
+            super().feed(event)
+            fed.append(event)
+            if len(fed) == 5:
+                raise LookupError
+
+    accumulator = Watching()
+    assert events == list(accumulator.tap(events)) == fed
+    assert reduced(module, events).result() == accumulator.result()
+    assert ["malformed_event"] == [note.code for note in accumulator.state.diagnostics]
+
+
+@FORMATS
 def test_tap_of_a_failed_stream_goes_on(module, events):
     """A state that fails, as in strict mode at a note, takes nothing from the reader's loop."""
     accumulator = module.Accumulator(module.State(strict=True))
