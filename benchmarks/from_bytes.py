@@ -98,17 +98,17 @@ def from_bytes(*, full: bool) -> Table:
     rows: dict[str, dict[str, Cell]] = {}
     for name in ("Messages text", "chat text", "chat reasoning, mirrored"):
         kind = KINDS[name]
-        events = kind.tell(2_000)
-        blocks = body(kind.format, events)
         for how in CUTS:
+            events = kind.tell(200 if how == "single bytes" else 1_000)
+            blocks = body(kind.format, events)
             pieces = cut(blocks, how)
             cells = rows[f"{name}, {how}"] = {}
-            rounds = 3 if how == "single bytes" else 9
+            rounds = 3 if how == "single bytes" else 15
             cells["to events"] = Cell(paired(events_of(pieces), decoded(events), rounds=rounds))
             run = paired(message_of(kind.format, pieces), decoded(events), rounds=rounds)
             cells["to final message"] = Cell(run, BUDGETS.get(how))
             for peer, make in peers.items():
                 run = None if make is None else paired(make(pieces), decoded(events), rounds=3)  # type: ignore[assignment]
                 cells[f"{peer}, to events"] = Cell(run)
-    note = "× orjson.loads of each event's data: bytes to decoded events, and to the final message as JSON."
+    note = "Against orjson.loads of each event's data: bytes to decoded events, and to the final message as JSON."
     return Table("4. SSE", note, rows)

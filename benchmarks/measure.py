@@ -12,6 +12,7 @@ from typing import Any
 
 Work = Callable[[], object]
 Values = list[float]
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Cell:
     budget: float | None = None
     wanted: float | None = None
     least: bool = False
-    unit: str = "×"
+    unit: str = TIMES
     sampled: bool = False
     values: Values = field(default_factory=list)
 
@@ -52,14 +53,14 @@ class Cell:
         text = number(self.value)
         if len(self.values) > 1:
             text += f" ({number(min(self.values))}-{number(max(self.values))})"
-        text += f" {self.unit}" if self.unit != "×" else "×"
+        text += self.unit if self.unit == TIMES else f" {self.unit}"
         return text + ("~" if self.sampled else "")
 
     def allowed(self) -> str:
         if self.budget is None:
             return ""
         text = f"{'≥' if self.least else '≤'} {number(self.budget)}"
-        return text if self.wanted is None else f"{text} (issue wants {number(self.wanted)})"
+        return text if self.wanted in (None, self.budget) else f"{text} (issue wants {number(self.wanted)})"
 
 
 @dataclass
@@ -104,7 +105,7 @@ def seconds(work: Work) -> float:
     return process_time() - start
 
 
-def paired(work: Work, floor: Work, *, rounds: int = 7, scale: float = 1.0) -> Callable[[], Values]:
+def paired(work: Work, floor: Work, *, rounds: int = 9, scale: float = 1.0) -> Callable[[], Values]:
     """time(work) / time(floor) * scale of each round; the two take turns in going first.
 
     Inputs are made inside of the work (as by orjson.loads), so every round has fresh ones.

@@ -13,7 +13,7 @@ import orjson
 from benchmarks.measure import parts
 from friendli_stream import chat, messages
 
-WORDS = (" the", " stream", " of", " tokens", " arrives", ",", " piece", " by", " piece", " and", " is", " folded", ".\n")
+WORDS = (" the", " stream", " of", " tokens", " arrives", ",", " piece", " by", " piece", " and", " folds", ".\n")
 CJK = ("흐름", "은 ", "조각", "으로 ", "온다", "。", "流", "れは", "断片", "で来る")
 ALPHABET = "aB3xYz9Qr7LmN0pW"
 
@@ -21,11 +21,10 @@ Events = list[bytes]
 
 
 class Kind(NamedTuple):
-    """A kind of stream: its format, the events of one of n, and the most that decode + step may cost."""
+    """A kind of stream: its format, the events of one of n, and what decode + step should cost at most."""
 
     format: ModuleType
     tell: Callable[[int], Events]
-    budget: float | None = None
     wanted: float | None = None
 
 
@@ -33,9 +32,9 @@ def words(count: int, source: tuple[str, ...] = WORDS) -> Iterator[str]:
     return islice(cycle(source), count)
 
 
-def long_string(size: int) -> str:
+def long_string(size: int, line: str = "one line of a file that is written whole. ") -> str:
     """A JSON object whose one value is a string."""
-    return json.dumps({"content": ("one line of a file that is written whole\n" * (size // 42 + 1))[: max(size - 14, 1)]})
+    return json.dumps({"content": (line * (size // len(line) + 1))[: max(size - 14, 1)]})
 
 
 def bounded(size: int) -> str:
