@@ -105,7 +105,9 @@ def seconds(work: Work) -> float:
     return process_time() - start
 
 
-def paired(work: Work, floor: Work, *, rounds: int = 9, scale: float = 1.0) -> Callable[[], Values]:
+def paired(
+    work: Work, floor: Work, *, rounds: int = 9, scale: float = 1.0, warm: Work | None = None
+) -> Callable[[], Values]:
     """time(work) / time(floor) * scale of each round; the two take turns in going first.
 
     Inputs are made inside of the work (as by orjson.loads), so every round has fresh ones.
@@ -114,7 +116,7 @@ def paired(work: Work, floor: Work, *, rounds: int = 9, scale: float = 1.0) -> C
     def run() -> Values:
         gc.collect()
         values = []
-        work()
+        (warm or work)()
         for turn in range(rounds):
             if turn % 2:
                 mine, other = seconds(work), seconds(floor)

@@ -47,14 +47,13 @@ def peak_of_text(megabytes: int) -> Values:
 
 
 def per_stream() -> Values:
-    """KiB of each of 1,000 open streams beyond its text."""
+    """KiB of each of 400 open streams beyond its text."""
     kinds = [KINDS[name] for name in ("Messages text", "chat text")]
     told = [kind.tell(150)[:-3] for kind in kinds]
     gc.collect()
     tracemalloc.start()
-    count = 1_000
+    count = 400
     states = []
-    length = 0
     for number in range(count):
         form, events = kinds[number & 1].format, told[number & 1]
         state = form.State()
@@ -81,7 +80,7 @@ def per_state() -> Values:
 
 
 def memory(*, full: bool) -> Table:
-    size = 16 if full else 4
+    size = 4 if full else 1
     rows = {
         f"{size} MiB of text in 4-character deltas, read: peak / text": {"": Cell(lambda: peak_of_text(size), 2.5)},
         "an open stream beyond its text": {"": Cell(per_stream, 8.0, unit="KiB")},
