@@ -92,7 +92,9 @@ class ProtocolError(StreamError):
 class LimitExceeded(StreamError):  # noqa: N818  the public name
     """A limit was exceeded (B4, S5). `limit` is its name in Limits, `allowed` its value."""
 
-    def __init__(self, message: str, *, limit: str | None = None, allowed: int | None = None, state: Any = None) -> None:
+    def __init__(
+        self, message: str, *, limit: str | None = None, allowed: int | None = None, state: Any = None
+    ) -> None:
         super().__init__(message, state=state)
         self.limit = limit
         self.allowed = allowed

@@ -293,9 +293,7 @@ def _deeper(value: Any, depth: int) -> bool:
     return True
 
 
-def _scan(
-    stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: int
-) -> Generator[Verdict, str]:
+def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: int) -> Generator[Verdict, str]:
     """The scanner: fragments go in, after each the verdict comes out, at last what is wrong, for good.
 
     `stack`, `slots` and `logs` are those of Scanner. `base` is the position of buf[0], n the index of the added quote.
@@ -470,10 +468,10 @@ def _scan(
                     logs[0].append((tuple(slots)[1:], "done", top))
                 stack.pop()
                 slots.pop()
-                top = stack[-1]
-                if type(top) is dict:
+                top = outer = stack[-1]
+                if type(outer) is dict:
                     closer, comma, after = "}", KEY, AFTER
-                elif top is root:
+                elif outer is root:
                     closer, comma, after = "", VALUE, END
                 else:
                     closer, comma, after = "]", VALUE, AFTER
