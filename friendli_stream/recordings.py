@@ -34,6 +34,7 @@ MESSAGES_TYPES: Final = (
 )  # fmt: skip
 
 CHUNK: Final = 64 * 1024
+MARGIN: Final = 1000  # bytes of white space that may stand before the first character
 UNDECIDED: Final = 1000  # events that may come before one that shows the format
 EXPECTED: Final = "expected server-sent events, JSON lines, a JSON array of events, or the blocks of an API reference"
 
@@ -148,7 +149,7 @@ def _stream(source: Source | bytes | bytearray | memoryview, name: str | None) -
 
 
 # What JSON begins with, and what may be the beginning of that or of a BOM. A bracket may also be a link of Markdown.
-JSON: Final = re.compile(rb'\s*(?:[{"]|\[\s*[{"\[\]])')
+JSON: Final = re.compile(rb'\s*+(?:[{"]|\[\s*[{"\[\]])')
 UNCERTAIN: Final = re.compile(rb"\s*(?:\[\s*)?|\xef\xbb?")
 
 
@@ -164,7 +165,7 @@ def _events(file: BinaryIO, name: str | None) -> Iterator[Any]:
         line += whole.count(b"\n") - beginning.count(b"\n")
         if JSON.match(beginning):
             decoder = Values(name, line)
-        elif chunk is None or len(beginning) > CHUNK or UNCERTAIN.fullmatch(beginning) is None:
+        elif chunk is None or len(beginning) > MARGIN or UNCERTAIN.fullmatch(beginning) is None:
             decoder = documents()
     empty = True
     for chunk in itertools.chain([beginning], chunks):
@@ -185,7 +186,7 @@ def _events(file: BinaryIO, name: str | None) -> Iterator[Any]:
 
 def documents() -> sse.EventDecoder:
     """A decoder of event streams that takes the liberties of documents."""
-    decoder = sse.EventDecoder()
+    decoder = sse.EventDecoder(limit=sse.LIMIT)
     decoder._lines = Blocks(sse.LIMIT)
     return decoder
 
@@ -205,49 +206,48 @@ def nesting(line: bytes) -> int:
 class Blocks(sse.Lines):
     """The grammar of event streams, and of the blocks that documents print.
 
-    A data line whose JSON is not closed waits in `open`. The next line may go on with the JSON, which no event stream
-    has; or with another `data:`, which is an event stream's own way (`plain` until its event ends). `document`: there
-    was a line that no event stream has. From then on data that is no JSON is prose, and an event ends with its JSON.
+    `depth`: brackets that the data so far leaves open. The next line may go on with the JSON, which no event stream
+    has; or with a field, which is an event stream's own way (`plain` until its event ends). `document`: there was a
+    line that no event stream has. From then on data that is no JSON is prose, and an event ends with its JSON.
     """
 
-    __slots__ = ("depth", "document", "open", "plain")
+    __slots__ = ("depth", "document", "plain")
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
-        self.open: bytearray | None = None
         self.depth = 0
         self.document = False
         self.plain = False
 
     def room(self) -> int:
         """None for whole events in a document: their ends are to be looked for."""
-        return 0 if self.document or self.open is not None else super().room()
+        return 0 if self.document else super().room()
 
     def _fold(self, lines: list[bytes], *, safe: bool) -> list[sse.Block]:
-        return super()._fold(list(self._lines(lines)), safe=safe and self.open is None)
+        # Lines that go on with JSON have become longer than `safe` knows.
+        return super()._fold(list(self._lines(lines)), safe=safe and not self.document)
 
     def _lines(self, lines: list[bytes]) -> Iterator[bytes]:
         """The lines as an event stream has them."""
         for line in lines:
             field, colon, _ = line.partition(b":")
             known = field in FIELDS if colon or not self.document else not line
-            if self.open is not None and not known:
-                self.document = True
-                self.open += b" " + line
-                self.depth += nesting(line)
-                if self.depth <= 0 or len(self.open) > self.limit:
-                    yield from (b"data: " + self.open, b"")
-                    self.open = None
-                continue
-            if self.open is not None:
-                yield b"data: " + self.open
-                self.open = None
-                self.plain = True
-            self.plain = self.plain and bool(line)
-            if field == b"data" and not self.plain:
-                yield from self._data(line)
-            elif known:
+            if not line:
+                self.depth, self.plain = 0, False
                 yield line
+            elif known and self.depth > 0:
+                self.depth, self.plain = 0, True
+                yield line
+            elif known and (self.plain or field != b"data"):
+                yield line
+            elif known:
+                yield from self._data(line)
+            elif self.depth > 0:
+                self.document = True
+                self.depth += nesting(line)
+                yield b"data: " + line
+                if self.depth <= 0:
+                    yield b""
             else:
                 self.document = True
 
@@ -255,13 +255,10 @@ class Blocks(sse.Lines):
         value = line[5:].strip()
         if value.startswith((b"{", b"[")):
             self.depth = nesting(value)
-            if self.depth > 0:
-                self.open = bytearray(value)
-                return
         elif self.document:
             return
         yield line
-        if self.document:
+        if self.document and self.depth <= 0:
             yield b""
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]  # a stream is a large input; the laws read all of it
 
 settings.register_profile(
-    "quick", max_examples=50, deadline=None, suppress_health_check=SLOW, derandomize="CI" in os.environ, print_blob=True
+    "quick", max_examples=15, deadline=None, suppress_health_check=SLOW, derandomize="CI" in os.environ, print_blob=True
 )
 settings.register_profile("long", max_examples=1_000_000, deadline=None, suppress_health_check=SLOW, print_blob=True)
 settings.load_profile("quick")

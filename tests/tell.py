@@ -454,8 +454,10 @@ class Call:
 
 @dataclass
 class ChoiceModel:
-    """A choice of a model. `reasoning_keys`: "both", "reasoning_content" or "reasoning" (C5); `calls_by`: "index",
-    "id" (no call has an index) or "one index" (all calls share index 0, each has an id) (C6).
+    """A choice of a model.
+
+    `reasoning_keys`: "both", "reasoning_content" or "reasoning" (C5). `calls_by`: "index", "id" (no call has an
+    index) or "one index" (all calls share index 0, each has an id) (C6).
     """
 
     index: int
@@ -1051,13 +1053,13 @@ HOSTILE: tuple[JSON, ...] = (
     *({"message": 1}, {"index": "0"}, {"\ud83d": {"\ude00": "\ud83d"}}),
     *(nested(30), nested(198), nested(201), nested(210)),
 )
-WORDS = (
+WORDS = (  # noqa: SIM905  words
     "type index delta message content_block content text thinking signature partial_json citation citations input "
     "usage stop_reason stop_sequence id name model role error choices finish_reason logprobs tool_calls function "
     "function_call arguments created reasoning reasoning_content reasoning_details refusal audio annotations x_groq "
     "object system_fingerprint service_tier obfuscation error_message request_id code container"
 ).split()
-TYPES = (
+TYPES = (  # noqa: SIM905  words
     "message_start content_block_start content_block_delta content_block_stop message_delta message_stop message ping "
     "error text_delta thinking_delta signature_delta input_json_delta citations_delta compaction_delta x_delta text "
     "thinking tool_use compaction x"
@@ -1120,7 +1122,7 @@ def hurt(rng: Random, events: list[Event], other: list[Event]) -> list[Event]:
         if what == 0:
             del events[at : at + rng.randint(1, 3)]
         elif what == 1:
-            events[at:at] = events[at : at + 1] * rng.choice((1, 1, 2, 70))
+            events[at:at] = events[at : at + 1] * rng.choice((1, 1, 2))
         elif what == 2 and events:
             events.insert(at, events.pop(rng.randrange(len(events))))
         elif what == 3:
@@ -1134,11 +1136,14 @@ def hurt(rng: Random, events: list[Event], other: list[Event]) -> list[Event]:
 
 
 def wild(rng: Random, fmt: Format) -> list[Event]:
-    """Any stream at all: a told one, hurt or not, with pieces of another message or of the other format in it."""
+    """Any stream at all: a told one, hurt or not, with pieces of another message or of the other format in it.
+
+    Perhaps after so many pings that its middle is where a state settles its fragments by itself.
+    """
     events = fmt.told(rng)
     if rng.randrange(4):
         events = hurt(rng, events, rng.choice(FORMATS).told(rng))
-    return events
+    return [{"type": "ping"}] * (60 if rare(rng, 4) else 0) + events
 
 
 # ------------------------------------------------------------------------------------------------ the two formats
@@ -1196,7 +1201,7 @@ def _completion_inputs(completion: chat.Completion) -> Iterator[tuple[Any, Any]]
             yield (choice.index, call.index, seen[call.index]), call
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Format:
     """What the laws need to know of a format."""
 
@@ -1212,9 +1217,18 @@ class Format:
     fragment: Callable[[Event], tuple[Any, str, Callable[[str], Event]] | None]
     commuted: Callable[[Random, list[Event]], list[Event]]
 
+    def __repr__(self) -> str:
+        return self.name.upper()
+
     def expected(self, model: Any) -> dict[str, Any]:
         """What `fold(tell(model)).to_dict()` must be, `normal`."""
         return self.normal(mend(model.to_dict()))
+
+    def path(self, place: Any, name: Any, *_: Any) -> tuple[Any, ...] | None:
+        """The path in `changes` of one of `texts`, None for the raw text of a tool input."""
+        if not isinstance(name, str) or name == "input_json":
+            return None
+        return ("content", place, name) if self.name == "messages" else ("choices", place, "message", name)
 
     def told(self, rng: Random, *, noisy: bool = True) -> list[Event]:
         """Any stream of any message."""
