@@ -88,15 +88,9 @@ FRIENDLI_DEDICATED_CHAT = SDK(
     "friendli-dedicated", chat, *FRIENDLI, lambda client: client.dedicated.chat.complete(**COMPLETION), keeps=False
 )
 
-SDKS = [
-    OPENAI,
-    ANTHROPIC,
-    FRIENDLI_MESSAGES,
-    FRIENDLI_CHAT,
-    FRIENDLI_DEDICATED_MESSAGES,
-    FRIENDLI_DEDICATED_CHAT,
-]
+SDKS = [OPENAI, ANTHROPIC, FRIENDLI_MESSAGES, FRIENDLI_CHAT]
 EACH = pytest.mark.parametrize("sdk", SDKS, ids=repr)
+DEDICATED = [FRIENDLI_DEDICATED_MESSAGES, FRIENDLI_DEDICATED_CHAT]
 
 
 def holds(sdk, result):
@@ -117,7 +111,7 @@ def holds(sdk, result):
 # ------------------------------------------------------------------------------------------------ the same as the bytes
 
 
-@EACH
+@pytest.mark.parametrize("sdk", SDKS + DEDICATED, ids=repr)
 def test_events_of_a_stream(server, sdk):
     """An SDK's own events, tapped, fed or reduced, give what the bytes give, without a diagnostic."""
     with sdk.client(server.url) as client:
