@@ -211,13 +211,15 @@ class Draft(Generic[O]):
         self.outline.status = "failed"
         self.outline.routes = {}
 
-    def reject(self, error: Malformed | Refused, event: Any) -> None:
+    def reject(self, error: Malformed | Refused | ValueError, event: Any) -> None:
         """Take nothing of an event but the reason why (M15, B4)."""
         try:
-            if isinstance(error, Malformed):
+            if isinstance(error, Refused):
+                self.fail(error.failure)
+            elif isinstance(error, Malformed):
                 self.note("malformed_event", f"{error.reason}: {short(event)}", error.path)
             else:
-                self.fail(error.failure)
+                self.note("malformed_event", f"{error}: {short(event)}")
         except Refused as refused:
             self.fail(refused.failure)
 
@@ -428,7 +430,7 @@ def _rope(slot: Slot, content: Any) -> Any:
         text = content if type(content) is str else "".join(content)
         return Rope(text, len(text))
     if slot[0] == LIST and type(content) is list:
-        data = entries(content)
+        data = b"".join(entries([entry]) for entry in content)  # one by one, as they were pushed
         return Rope(data, len(data))
     if slot[0] == LAST:
         return encode(content) if isinstance(content, (dict, list)) else content

@@ -752,7 +752,7 @@ def _step(state: State, event: Any) -> State:
     draft: Draft[Outline] = Draft(state)
     try:
         _take(draft, event)
-    except (Malformed, Refused) as error:
+    except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
         draft = Draft(state)
         draft.reject(error, event)
     return draft.commit(State)

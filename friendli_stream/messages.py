@@ -333,9 +333,7 @@ NAMED: Final[dict[Kind, frozenset[str]]] = {
     "tool": frozenset({"type", "id", "name", "input"}),
     "opaque": frozenset(),
 }
-MESSAGE_FIELDS: Final = frozenset(
-    {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage", "message_stop"}
-)
+MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
 
 
 @attrs.frozen
@@ -602,7 +600,7 @@ def _step(state: State, event: Any) -> State:
     draft: Draft[Outline] = Draft(state)
     try:
         _take(draft, event)
-    except (Malformed, Refused) as error:
+    except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
         draft = Draft(state)
         draft.reject(error, event)
     return draft.commit(State)

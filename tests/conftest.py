@@ -13,3 +13,6 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=1_000_000, deadline=None, suppress_health_check=SLOW, print_blob=True)
 settings.load_profile("quick")
+
+# The laws over generated tellings take minutes: `LAWS=1 pytest tests/test_laws.py` runs them.
+collect_ignore = [] if os.environ.get("LAWS") else ["test_laws.py"]
