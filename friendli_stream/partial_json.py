@@ -559,16 +559,14 @@ def _log_value(log: list[Change], path: tuple[str | int, ...], value: Any) -> No
 
 
 def _judged(text: str) -> int:
-    """Up to where a text that goes on in a string can be judged: half an escape at its end cannot.
+    """Up to where the rest of a string can be judged: half an escape at the end of the text cannot.
 
-    Only spares `_text` the frequent cases; what it does not know it leaves to that.
+    Spares `_text` the frequent cases, no more: where the backslash is itself escaped, scanstring has no answer.
     """
     end = len(text)
     at = text.rfind("\\", max(0, end - 5))
-    if at < 0 or (at + 1 - len(text[: at + 1].rstrip("\\"))) % 2 == 0:
-        return end
-    unfinished = BEGINNING_OF_ESCAPE.match(text, at).end() == end  # type: ignore[union-attr]  # it matches everywhere
-    return at if unfinished and text[at - 6 : at - 3].lower() != "\\ud" else end
+    unfinished = at >= 0 and BEGINNING_OF_ESCAPE.match(text, at).end() == end  # type: ignore[union-attr]  # it matches
+    return at if unfinished else end
 
 
 def _text(buf: str, start: int) -> tuple[str, int, bool, str, int]:
