@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -261,7 +260,7 @@ def test_values(body, expected):
         (b'{"a":1}}\n', 1, 1, "no JSON: '}'"),
         (b'[{"a":1}]\n\n]', 3, 1, "no JSON"),
         (b'{"a":NaN}', 1, 0, "NaN"),
-        (b'{"a":1}\n' + b"[" * 5000 + b"]" * 5000, 2, 1, "no JSON"),
+        (b'{"a":1}\n' + b"[" * 200_000 + b"]" * 200_000, 2, 1, "no JSON"),
         (b'{"a":1}\n' + b"7" * 5000, 2, 1, "no JSON"),
     ],
 )
@@ -450,30 +449,6 @@ def test_memory_of_a_long_array():
         assert tracemalloc.get_traced_memory()[1] < 500_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        lambda n: b"{}" * n,
-        lambda n: b'{"a":1}\n{"b": "' + b'\\"' * n,
-        lambda n: b'data: {"a": "' + b'\\"' * n + b"\n",
-        lambda n: b"data: {\n" + b'"a": {\n' * (n // 4),
-        lambda n: b'{"a":1}\n[' + b"1,\n" * n,
-    ],
-)
-def test_time_is_linear(body):
-    """Twice the bytes, about twice the time, for layouts that tempt to look at bytes again and again."""
-
-    def seconds(n):
-        text, best = body(n), 9.0
-        for _ in range(3):
-            started = time.perf_counter()
-            outcome_of_one(text)
-            best = min(best, time.perf_counter() - started)
-        return best
-
-    assert seconds(20_000) / seconds(5_000) < 10  # 4 is linear, 16 the square
 
 
 def outcome_of_one(text):
