@@ -302,10 +302,8 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
     top: Any = root
     closer, comma, after = "", VALUE, END  # of the innermost container: its bracket, the state after "," and a value
     slot: Any = 0  # the key that waits for its value
-    key = [""]  # where an unfinished key grows
-    grown: Any = key  # the container with the unfinished string, at `where`; `here` is its path
+    grown: Any = None  # the container with the unfinished string, at `where`; None for a key
     where: Any = 0
-    here: tuple[str | int, ...] = ()
     string = reason = ""
     value: Any = None
     state = VALUE
@@ -328,39 +326,44 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
             if i == n:
                 before = len(string)
                 while '"' not in (text := (yield "incomplete")) and "\\" not in text and text.isprintable():
-                    grown[where] = None
-                    string += text
-                    grown[where] = string
-                    if logs and grown is not key:
-                        logs[0].append((here, "text", text))
+                    if grown is None:
+                        string += text
+                    else:
+                        grown[where] = None
+                        string += text
+                        grown[where] = string
+                        if logs:
+                            logs[0].append(((*slots, where)[1:], "text", text))
                 base += len(string) - before
             else:
                 text = buf[i:n] + (yield "incomplete")
             n = last = len(text)
             buf = text + '"'
+            if "\\" in text:  # half an escape at the end waits
+                at = text.rfind("\\", -5)
+                if at == n - 1 or (at >= 0 and text[at + 1] == "u" and BEGINNING_OF_ESCAPE.fullmatch(text, at)):
+                    last = at
             try:
-                if "\\" in text[-5:] and (last := _judged(text)) < n:
-                    value, i = scanstring(text[:last] + '"', 0)
-                else:
-                    value, i = scanstring(buf, 0)
+                value, i = scanstring(buf if last == n else text[:last] + '"', 0)
                 if not value.isascii():
                     value.encode()
-                more = i > last
-                if more:
-                    i = last
             except ValueError:
-                value, i, more, reason, joined = _text(buf, 0)
+                value, i, last, reason, joined = _text(buf, 0)
                 base -= joined
-            grown[where] = None
-            string += value
-            grown[where] = string
-            if logs and value and grown is not key:
-                logs[0].append((here, "text", value))
-            if reason:
-                break
-            if more:
+            if grown is None:
+                string += value
+            elif value:
+                grown[where] = None
+                string += value
+                grown[where] = string
+                if logs:
+                    logs[0].append(((*slots, where)[1:], "text", value))
+            if i > last:
+                i = last
+                if reason:
+                    break
                 continue
-            if grown is key:
+            if grown is None:
                 slot = string
                 if buf[i] == ":":
                     i += 1
@@ -371,7 +374,7 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                     state = COLON
             else:
                 if logs:
-                    logs[0].append((here, "done", string))
+                    logs[0].append(((*slots, where)[1:], "done", string))
                 if buf[i] == "," and closer:
                     i += 1
                     if buf[i] == " ":
@@ -392,18 +395,18 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 if state > KEY:
                     break
                 i += 1
+                last = n
                 try:
                     value, end = scanstring(buf, i)
                     if not value.isascii():
                         value.encode()
-                    more = end > n
-                    i = n if more else end
                 except ValueError:
-                    value, i, more, reason, joined = _text(buf, i)
+                    value, end, last, reason, joined = _text(buf, i)
                     base -= joined
-                if more:
+                if end > last:
+                    i = last
                     if state >= FIRST_KEY:
-                        grown, where = key, 0
+                        grown = None
                     else:
                         if closer == "}":
                             where = slot
@@ -412,12 +415,12 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                             where = len(top)
                             top.append(value)
                         grown = top
-                        here = (*slots, where)[1:]
                         if logs:
-                            _log_string(logs[0], here, value)
+                            _log_string(logs[0], (*slots, where)[1:], value)
                     string = value
                     state = TEXT
                     break
+                i = end
                 if state >= FIRST_KEY:
                     slot = value
                     if buf[i] == ":":
@@ -523,7 +526,10 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 slot = len(top)
                 top.append(value)
             if logs:
-                _log_value(logs[0], (*slots, slot)[1:], value)
+                here = (*slots, slot)[1:]
+                if type(value) is str:
+                    _log_string(logs[0], here, value)
+                logs[0].append((here, "done", value))
             if buf[i] == "," and closer:
                 i += 1
                 if buf[i] == " ":
@@ -552,28 +558,11 @@ def _log_string(log: list[Change], path: tuple[str | int, ...], beginning: str) 
         log.append((path, "text", beginning))
 
 
-def _log_value(log: list[Change], path: tuple[str | int, ...], value: Any) -> None:
-    if type(value) is str:
-        _log_string(log, path, value)
-    log.append((path, "done", value))
+def _text(buf: str, start: int) -> tuple[str, int, int, str, int]:
+    """The rest of a string from `start`, where scanstring gives no answer: (piece, end, last, reason, joined).
 
-
-def _judged(text: str) -> int:
-    """Up to where the rest of a string can be judged: half an escape at the end of the text cannot.
-
-    Spares `_text` the frequent cases, no more: where the backslash is itself escaped, scanstring has no answer.
-    """
-    end = len(text)
-    at = text.rfind("\\", max(0, end - 5))
-    unfinished = at >= 0 and BEGINNING_OF_ESCAPE.match(text, at).end() == end  # type: ignore[union-attr]  # it matches
-    return at if unfinished else end
-
-
-def _text(buf: str, start: int) -> tuple[str, int, bool, str, int]:
-    """The rest of a string from `start`, where scanstring gives no answer: (piece, index, more, reason, joined).
-
-    Either it ends, with the index behind its quote; or there is `more` to come, with the index of what cannot be judged
-    yet; or it is wrong for a `reason`, at the index. `joined` counts halves fed singly that make one character (B1).
+    Its `end` is behind its quote, or beyond `last` if there is none: then all before `last` is judged, and what is
+    there waits for more, or is wrong for a `reason`. `joined` counts halves fed singly that make one character (B1).
     """
     last = len(buf) - 1
     end = TEXT_UNITS.match(buf, start, last).end()  # type: ignore[union-attr]  # it matches everywhere
@@ -581,17 +570,15 @@ def _text(buf: str, start: int) -> tuple[str, int, bool, str, int]:
     piece = scanstring(raw + '"', 0)[0]
     joined = 0 if raw.isascii() else len(raw) - len(_pairs(raw))
     if end < last and buf[end] == '"':
-        return whole(piece), end + 1, False, "", joined
+        return whole(piece), end + 1, last, "", joined
     known = BEGINNING_OF_ESCAPE.match(buf, end, last).end()  # type: ignore[union-attr]  # it matches everywhere
-    keep = end
+    reason = ""
+    if known < last:
+        reason = "invalid escape" if known > end else "control character in a string"
     if "\ud800" <= piece[-1:] <= "\udbff":  # J3: a first half waits for its second
-        keep -= 1 if raw[-1] == piece[-1] else 6
+        end -= 1 if raw[-1] == piece[-1] else 6
         piece = piece[:-1]
-    piece = whole(piece)
-    if known == last:
-        return piece, keep, True, "", joined
-    reason = "invalid escape" if known > end else "control character in a string"
-    return piece, known, True, reason, joined
+    return whole(piece), last + 1, known if reason else end, reason, joined
 
 
 def _pairs(text: str) -> str:
