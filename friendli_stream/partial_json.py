@@ -301,9 +301,11 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
     root = stack[0]
     top: Any = root
     closer, comma, after = "", VALUE, END  # of the innermost container: its bracket, the state after "," and a value
+    path: tuple[str | int, ...] | None = None  # of the innermost container, once somebody needs it
     slot: Any = 0  # the key that waits for its value
     grown: Any = None  # the container with the unfinished string, at `where`; None for a key
     where: Any = 0
+    here: tuple[str | int, ...] = ()  # the path of that place, as above
     string = reason = ""
     value: Any = None
     state = VALUE
@@ -333,7 +335,8 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                         string += text
                         grown[where] = string
                         if logs:
-                            logs[0].append(((*slots, where)[1:], "text", text))
+                            here = here or (*slots, where)[1:]
+                            logs[0].append((here, "text", text))
                 base += len(string) - before
             else:
                 text = buf[i:n] + (yield "incomplete")
@@ -357,7 +360,8 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 string += value
                 grown[where] = string
                 if logs:
-                    logs[0].append(((*slots, where)[1:], "text", value))
+                    here = here or (*slots, where)[1:]
+                    logs[0].append((here, "text", value))
             if i > last:
                 i = last
                 if reason:
@@ -415,8 +419,12 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                             where = len(top)
                             top.append(value)
                         grown = top
+                        here = ()
                         if logs:
-                            _log_string(logs[0], (*slots, where)[1:], value)
+                            here = (*slots, where)[1:]
+                            logs[0].append((here, "open", "string"))
+                            if value:
+                                logs[0].append((here, "text", value))
                     string = value
                     state = TEXT
                     break
@@ -468,7 +476,8 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                     break
                 i += 1
                 if logs:
-                    logs[0].append((tuple(slots)[1:], "done", top))
+                    logs[0].append((tuple(slots)[1:] if path is None else path, "done", top))
+                path = None
                 stack.pop()
                 slots.pop()
                 top = outer = stack[-1]
@@ -503,6 +512,7 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                     top.append(inner)
                 stack.append(inner)
                 slots.append(slot)
+                path = None
                 top = stack[-1]
                 after = AFTER
                 if c == "{":
@@ -510,7 +520,8 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 else:
                     closer, comma, state = "]", VALUE, FIRST
                 if logs:
-                    logs[0].append((tuple(slots)[1:], "open", "object" if c == "{" else "array"))
+                    path = tuple(slots)[1:]
+                    logs[0].append((path, "open", "object" if c == "{" else "array"))
                 i += 1
                 continue
             elif c == ":" and state == COLON:
@@ -526,10 +537,15 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 slot = len(top)
                 top.append(value)
             if logs:
-                here = (*slots, slot)[1:]
+                log = logs[0]
+                if path is None:
+                    path = tuple(slots)[1:]
+                here = (*path, slot) if closer else ()
                 if type(value) is str:
-                    _log_string(logs[0], here, value)
-                logs[0].append((here, "done", value))
+                    log.append((here, "open", "string"))
+                    if value:
+                        log.append((here, "text", value))
+                log.append((here, "done", value))
             if buf[i] == "," and closer:
                 i += 1
                 if buf[i] == " ":
@@ -550,12 +566,6 @@ def _expected(state: int, closer: str) -> str:
 
 def _first_other(buf: str, start: int, word: str) -> int:
     return next(i for i, letter in enumerate(word, start) if buf[i] != letter)
-
-
-def _log_string(log: list[Change], path: tuple[str | int, ...], beginning: str) -> None:
-    log.append((path, "open", "string"))
-    if beginning:
-        log.append((path, "text", beginning))
 
 
 def _text(buf: str, start: int) -> tuple[str, int, int, str, int]:
