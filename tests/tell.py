@@ -82,7 +82,7 @@ NUMBERS = (0, 1, -1, 7, 2**53 + 1, -(2**63), 2**64, 10**40, 0.25, -1.5, 1000.0)
 
 def text(rng: Random, most: int = 6) -> str:
     """A text out of pieces that are awkward in one way or another, lone halves of surrogate pairs among them."""
-    return "".join(rng.choice(PIECES) for _ in range(rng.randint(0, most)))
+    return paired("".join(rng.choice(PIECES) for _ in range(rng.randint(0, most))))
 
 
 def value(rng: Random, depth: int = 3) -> JSON:
@@ -1081,11 +1081,16 @@ def hostile(rng: Random) -> JSON:
 def _retyped(rng: Random, old: JSON) -> JSON:
     shapes: list[Callable[[], JSON]] = [lambda: [old], lambda: {"a": old}, lambda: None, lambda: not old]
     if isinstance(old, int | float):
-        shapes += [lambda: str(old)[:4000], lambda: float(old % 1000), lambda: -old]
+        shapes += [lambda: str(old % 10**9), lambda: float(old % 1000), lambda: -old]
     if isinstance(old, str):
-        shapes += [lambda: "\ud83d" + old, lambda: old + "\ud83d", lambda: old * 2, lambda: old[: len(old) // 2]]
+        shapes += [
+            lambda: paired("\ud83d" + old),
+            lambda: old + "\ud83d",
+            lambda: paired(old * 2),
+            lambda: old[: len(old) // 2],
+        ]
     if isinstance(old, dict | list):
-        shapes += [lambda: list(old), lambda: str(list(old))[:99], lambda: {str(i): x for i, x in enumerate(list(old))}]
+        shapes += [lambda: list(old), lambda: str(len(old)), lambda: {str(i): x for i, x in enumerate(list(old))}]
     return rng.choice(shapes)()
 
 
@@ -1143,7 +1148,7 @@ def wild(rng: Random, fmt: Format) -> list[Event]:
     events = fmt.told(rng)
     if rng.randrange(4):
         events = hurt(rng, events, rng.choice(FORMATS).told(rng))
-    return [{"type": "ping"}] * (60 if rare(rng, 4) else 0) + events
+    return [{"type": "ping"}] * (60 if rare(rng, 6) else 0) + events
 
 
 # ------------------------------------------------------------------------------------------------ the two formats

@@ -138,7 +138,7 @@ def test_law_1_pure(fmt: Format, rng: Random) -> None:
         if read and after.snapshot is not None:
             spoil_value(fmt, after.snapshot)
         states.append(after)
-    for at in rng.sample(range(len(states)), min(len(states), 9)):
+    for at in rng.sample(range(len(states)), min(len(states), 6)):
         assert everything(fmt, states[at]) == everything(fmt, twins[at])
 
 
@@ -149,12 +149,12 @@ def test_law_2_persistent(fmt: Format, rng: Random) -> None:
     line, other = shown(wild(rng, fmt)), wild(rng, fmt)
     states = steps(fmt, line)
     branches = []
-    for at in sorted(rng.sample(range(len(states)), min(4, len(states)))):
+    for at in sorted(rng.sample(range(len(states)), min(3, len(states)))):
         if rare(rng, 2):
             everything(fmt, states[at])
         piece = other[rng.randint(0, len(other)) :][:4] + line[at:]
         branches.append((line[:at] + piece, functools.reduce(fmt.module.step, piece, states[at])))
-    prefixes = [(line[:at], states[at]) for at in rng.sample(range(len(states)), min(5, len(states)))]
+    prefixes = [(line[:at], states[at]) for at in rng.sample(range(len(states)), min(3, len(states)))]
     both = branches + prefixes
     rng.shuffle(both)
     snapshots = [(events, state, state.snapshot) for events, state in both]
@@ -297,7 +297,7 @@ def test_law_10_same(fmt: Format, rng: Random) -> None:
             state = copy.copy(copy.deepcopy(state))
         before = state
         state = module.step(state, event)
-        if way == 3 and is_text(event) and same(json.loads(json.dumps(event)), event):
+        if way == 3 and is_text(event):
             state = module.step_json(before, json.dumps(event))
         accumulator.feed(event)
     for one in (state, accumulator.state, tapped.state):
