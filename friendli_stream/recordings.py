@@ -219,10 +219,6 @@ class Blocks(sse.Lines):
         self.document = False
         self.plain = False
 
-    def room(self) -> int:
-        """None for whole events in a document: their ends are to be looked for."""
-        return 0 if self.document else super().room()
-
     def _fold(self, lines: list[bytes], *, safe: bool) -> list[sse.Block]:
         # Lines that go on with JSON have become longer than `safe` knows.
         return super()._fold(list(self._lines(lines)), safe=safe and not self.document)

@@ -179,6 +179,7 @@ def test_real_streams(folder):
     [
         pytest.param(b'data: {"a":\ndata: {"b":\ndata: 1}}\n\n', [{"a": {"b": 1}}], id="data on several lines"),
         pytest.param(b'data: [\ndata: {\ndata: }\ndata: ]\n\ndata: {"x":\n1}\n', [[{}], {"x": 1}], id="then a block"),
+        pytest.param(b"data: {\nid: 1\ndata: {\nx\ndata: 1}}\n\n", ["{\n{\n1}}"], id="an id between lines"),
         pytest.param(b'data: {"a":1}\nevent: n\n\n', [{"type": "n", "a": 1}], id="a name behind its data"),
         pytest.param(b'prose\ndata: {"a":1}\nevent: n\ndata: {"b":2}\n', [{"a": 1}, {"type": "n", "b": 2}], id="no gaps"),
         pytest.param(b'data: {"a":\n\nevent: n\ndata: {"b":2}\n\n', ['{"a":', {"type": "n", "b": 2}], id="cut by a gap"),

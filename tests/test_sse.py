@@ -195,6 +195,8 @@ def test_events_are_values() -> None:
         pytest.param(b'data: {"a":1}\rdata: {"b":2}\n\n', ['{"a":1}\n{"b":2}'], id="cr is no white space of JSON"),
         pytest.param(b'data: {"a":1}\n\ndata: {"b"', [{"a": 1}, '{"b"'], id="last event cut"),
         pytest.param(b'data: {"a":1}\ndata: {"b":2}\n\n\n', ['{"a":1}\n{"b":2}'], id="two lines are one event"),
+        pytest.param(b'data: {"a":1,\r"b":2}\n\n', ['{"a":1,'], id="cr inside of JSON ends the line"),
+        pytest.param(b'data: {"a":1}\nid: 1\ndata: {"b":2}\n\n', ['{"a":1}\n{"b":2}'], id="an id between lines"),
         pytest.param(b'data: {"a":1}\n\nid: 7\n\n', [{"a": 1}], id="no event behind"),
         pytest.param(
             b'event: n\ndata: {"type":"a"}\n\ndata: {"type":"b"}\nevent: m\n\n',
@@ -341,6 +343,28 @@ def test_limit_is_of_the_bytes(lines: list[bytes]) -> None:
 
     body = b"".join(lines)
     assert outcome([body]) == outcome(in_ones(body)) == outcome(lines)
+
+
+def test_limit_is_sticky_behind_the_shortcut() -> None:
+    """S5: a line that is refused in a chunk of its own leaves no way in for the usual chunks behind it."""
+    decoder = sse.EventDecoder(limit=LIMIT)
+    usual = b'data: {"n":1}\n\n'
+    assert decoder.feed(usual) == [{"n": 1}]
+    for chunk in (b"data: " + b"x" * LIMIT, usual):
+        with pytest.raises(errors.LimitExceeded):
+            decoder.feed(chunk)
+
+
+def test_rest_of_a_chunk_is_bounded() -> None:
+    """S5: what a chunk has behind its whole events is not kept where it is over the limit."""
+    decoder = sse.EventDecoder(limit=LIMIT)
+    chunk = b'data: {"n":1}\n\n' + b"x" * 1_000_000
+    tracemalloc.start()
+    try:
+        assert decoder.feed(chunk) == [{"n": 1}]
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_fits_is_not_refused() -> None:
