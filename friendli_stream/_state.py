@@ -191,7 +191,7 @@ class Draft(Generic[O]):
     def note(self, code: str, message: str, path: str = "") -> None:
         """Note something tolerated: one Diagnostic per code and path, later ones counted. In strict mode: refuse."""
         outline = self.outline
-        path = short_path(path)
+        path = whole(short_path(path))  # a hostile name may be in it (B1)
         if outline.strict:
             raise Refused(Failure.protocol(Diagnostic(code, message, self.n, path)))
         notes = outline.notes

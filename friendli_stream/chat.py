@@ -1134,6 +1134,8 @@ def _set_usage(draft: Draft[Outline], slot: Slot, usage: dict[str, Any], place: 
         draft.weigh_small(needed, room)
         setattr(draft.outline, name, needed)
     draft.outline.started = True
+    if draft.outline.status == "empty":  # usage alone, behind [DONE]
+        draft.outline.status = "open"
     draft.tip = (draft.tip, slot, data)
 
 
