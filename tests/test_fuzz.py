@@ -59,7 +59,7 @@ from tests.tell import (
 
 HERE = Path(__file__).parent
 RECORDED = (HERE / "recordings", HERE.parent.parent / "shared" / "recordings")
-QUICK = 150  # inputs a door
+QUICK = 100  # inputs a door
 
 
 # ------------------------------------------------------------------------------------------------ inputs
@@ -131,7 +131,6 @@ def look(fmt: Format, state: Any) -> None:
     for note in state.diagnostics:
         assert note.count >= 1
         encodes([note.code, note.message, note.path])
-        assert len(note.message) + len(note.path) < 2000
     if state.usage is not None:
         encodes(state.usage.to_dict())
     if value is not None:
@@ -222,6 +221,7 @@ def door_step(rng: Random, fmt: Format) -> None:
     state = holds(rng, fmt, events, fmt.module.State(strict=rare(rng, 4), limits=bounds))
     assert len(state.diagnostics) <= bounds.diagnostics
     assert {note.code for note in state.diagnostics} <= CODES
+    assert all(len(note.message) + len(note.path) < 1000 for note in state.diagnostics)
 
 
 def junk(rng: Random, data: bytes) -> bytes:
@@ -463,7 +463,7 @@ def test_deep_and_wide() -> None:
         for event in (deep, {"type": "x", "x": deep}, {"choices": deep}, {"choices": [{"delta": deep, "index": 0}]}):
             state = fmt.module.step(state, event)
             look(fmt, state)
-        for text in ("[" * 10**6, '{"a":' * 10**6, "[" * 10**5 + "]" * 10**5):
+        for text in ("[" * 10**5, '{"a":' * 10**5, "[" * 10**5 + "]" * 10**5):
             assert fmt.module.step_json(state, text).diagnostics
             with pytest.raises(InvalidState):
                 fmt.module.State.from_json(text)
@@ -527,11 +527,11 @@ def main(count: int, doors: list[str], seed: int) -> int:
                 kind = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
                 found[kind] += 1
                 if found[kind] == 1:
-                    print(f"{door}, seed {number}: {kind}: {str(error)[:200]}")
+                    print(f"{door}, seed {number}: {kind}: {str(error)[:200]}")  # noqa: T201  a command
                     for event in smallest(FORMATS[door == "chat"], number) if door in {"messages", "chat"} else ():
-                        print(f"    {(as_json(event) or 'an event with a number of 5,000 digits')[:500]}")
+                        print(f"    {(as_json(event) or 'an event with a number of 5,000 digits')[:500]}")  # noqa: T201  a command
         seconds = time.perf_counter() - began
-        print(f"{door}: {number - seed + 1:,} inputs in {seconds:.0f} s, {found.total()} failed", flush=True)
+        print(f"{door}: {number - seed + 1:,} inputs in {seconds:.0f} s, {found.total()} failed", flush=True)  # noqa: T201  a command
         failed += found.total()
     return failed
 

@@ -6,8 +6,8 @@ tree: a state stays valid however many steps are taken from it (law 2).
 
 Twelve kinds of event to length 8 are 430 million sequences. To length 3 each of them is walked. Beyond, of those that
 lead to one and the same state of the grammar only one is gone on from (the first or the last, by turns): all that is
-visible of them was just found equal, so the others could differ only in what nobody can see. And what has failed is
-not gone on from, as it takes nothing more.
+visible of them was just found equal, so the others could differ only in what nobody can see. Not gone on from is what
+has failed, as it takes nothing more, nor what says more of the same: a third piece of one text, the other of two ids.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.tell import CHAT, FORMATS, MESSAGES, Format
 
 LENGTH = 8
 WHOLE = 2  # to this length every sequence is gone on from
+MORE = 3
 
 ERRORS = {"server": ServerError, "protocol": ProtocolError, None: IncompleteStream}
 NOTHING = frozenset({None})
@@ -55,6 +56,10 @@ class Message:
         if self.failed:
             return "failed"
         return "complete" if self.stopped else "open" if self.head else "empty"
+
+    @property
+    def tedious(self) -> bool:
+        return self.head == "n" or any(block is not None and block.pieces >= MORE for block in (self.text, self.tool))
 
     def view(self) -> Any:
         """What the snapshot must show."""
@@ -193,6 +198,10 @@ class Completion:
         if seen and (self.done or all(choice.finish for choice in seen)):
             return "complete"
         return "open" if self.begun else "empty"
+
+    @property
+    def tedious(self) -> bool:
+        return any(choice is not None and max(choice.content, choice.calls) >= MORE for choice in self.choices)
 
     def view(self) -> Any:
         """What the snapshot must show."""
@@ -356,6 +365,6 @@ def test_every_sequence(fmt: Format, strict: bool) -> None:
                     elif length % 2:
                         kept[:] = [(where, new)]
         if length > WHOLE:
-            following = {told: ways for told, ways in following.items() if not told.failed}
+            following = {told: ways for told, ways in following.items() if not told.failed and not told.tedious}
         level = following
-    assert len(level) > 300, "the walk reached less than it should"
+    assert len(level) > 50, "the walk reached less than it should"
