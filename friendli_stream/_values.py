@@ -15,7 +15,7 @@ import attrs
 from friendli_stream._fragments import Promise
 from friendli_stream.wire import decode, encode, whole
 
-__all__ = ["Extra", "Lazy", "extra_field", "lazy", "plain", "represented", "thaw"]
+__all__ = ["Extra", "Lazy", "WithExtra", "extra_field", "lazy", "plain", "represented", "thaw"]
 
 Extra = dict[str, bytes]  # unknown fields, each as the JSON that came (B3)
 
@@ -88,3 +88,15 @@ class Lazy:
             value = getattr(self, field.name)
             values[field.alias] = value.get() if isinstance(value, Promise) else value
         return _built, (type(self), values)
+
+
+class WithExtra(Lazy):
+    """A value with unknown fields."""
+
+    __slots__ = ()
+    _extra: Extra
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The fields without a name here, fresh."""
+        return thaw(self._extra)

@@ -33,7 +33,7 @@ from friendli_stream._fragments import (
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
 from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, short
-from friendli_stream._values import Extra, Lazy, extra_field, lazy, plain, represented, thaw
+from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, represented, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
 __all__ = [
@@ -69,7 +69,7 @@ USAGE_FIELDS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 @attrs.frozen
-class Usage(Lazy):
+class Usage(WithExtra):
     """Token counts, the last object that came (C10); None for a count that never came.
 
     `extra`: all other keys, as `prompt_tokens_details` or `cost`.
@@ -80,11 +80,6 @@ class Usage(Lazy):
     total_tokens: int | None = None
     _extra: Extra = extra_field()
 
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The keys without a name here, fresh."""
-        return thaw(self._extra)
-
     def to_dict(self) -> dict[str, Any]:
         """What came, as JSON."""
         named = {name: getattr(self, name) for name in USAGE_FIELDS}
@@ -92,8 +87,11 @@ class Usage(Lazy):
 
 
 @attrs.frozen
-class ToolCall(ToolInput, Lazy):
-    """A tool call. `index` is what the wire says, None if nothing; `arguments` the raw text of its input (C6-C8)."""
+class ToolCall(ToolInput, WithExtra):
+    """A tool call: `index` is what the wire says, None if nothing; `arguments` the raw text of its input (C6-C8).
+
+    Unknown fields of `function` are in `extra` under that key.
+    """
 
     index: int | None = None
     id: str | None = None
@@ -111,11 +109,6 @@ class ToolCall(ToolInput, Lazy):
     def arguments(self) -> str:
         """The raw text of the input so far."""
         return self._raw.get()  # type: ignore[no-any-return]
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh; those of `function` under that key."""
-        return thaw(self._extra)
 
     @property
     def _place(self) -> str:
@@ -215,7 +208,7 @@ class ChatMessage(Lazy):
 
 
 @attrs.frozen
-class Choice(Lazy):
+class Choice(WithExtra):
     """One choice: its message, why it ended, and the log probabilities."""
 
     index: int = 0
@@ -229,11 +222,6 @@ class Choice(Lazy):
         """The log probabilities so far, its lists concatenated (C11), fresh; None if none came."""
         return self._list("_logprobs")  # type: ignore[no-any-return]
 
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh."""
-        return thaw(self._extra)
-
     def to_dict(self) -> dict[str, Any]:
         """The choice as the API returns it."""
         choice: dict[str, Any] = {
@@ -246,7 +234,7 @@ class Choice(Lazy):
 
 
 @attrs.frozen
-class Completion(Lazy):
+class Completion(WithExtra):
     """A completion, final or so far. Texts and lists are joined when they are read."""
 
     id: str | None = None
@@ -262,11 +250,6 @@ class Completion(Lazy):
     def choices(self) -> tuple[Choice, ...]:
         """The choices, by index (C2)."""
         return self._read("_choices")  # type: ignore[no-any-return]
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh."""
-        return thaw(self._extra)
 
     @property
     def text(self) -> str:
@@ -746,7 +729,9 @@ def step_json(state: State, data: str | bytes) -> State:
 
 def _step(state: State, event: Any) -> State:
     """`step` for everything that is not on the happy path."""
-    event = event_of(event)
+    value = event_of(event)
+    if value is not event:  # an SDK's object: what it says may take the happy path
+        return step(state, value)
     if state._outline.failure is not None:  # C14: a failed state takes nothing more
         return state
     draft: Draft[Outline] = Draft(state)

@@ -25,7 +25,7 @@ from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import LIST, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, settle, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
 from friendli_stream._state import Draft, Failure, Malformed, Refused, short
-from friendli_stream._values import Extra, Lazy, extra_field, lazy, plain, represented, thaw
+from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, represented, thaw
 from friendli_stream.errors import Diagnostic
 from friendli_stream.wire import clean, decode, decode_event, depth_exceeds, encode, event_of, whole
 
@@ -56,7 +56,7 @@ USAGE_FIELDS: Final = ("input_tokens", "output_tokens", "cache_creation_input_to
 
 
 @attrs.frozen
-class Usage(Lazy):
+class Usage(WithExtra):
     """Token counts, running totals of the whole message (M8); None for a count that never came.
 
     `extra`: all other keys, as `server_tool_use` or `service_tier`.
@@ -68,19 +68,25 @@ class Usage(Lazy):
     cache_read_input_tokens: int | None = None
     _extra: Extra = extra_field()
 
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The keys without a name here, fresh."""
-        return thaw(self._extra)
-
     def to_dict(self) -> dict[str, Any]:
         """What came, as JSON."""
         named = {name: getattr(self, name) for name in USAGE_FIELDS}
         return {name: count for name, count in named.items() if count is not None} | self.extra
 
 
+class _WithUnknown(Lazy):
+    """A content block, which may get deltas that no rule knows."""
+
+    __slots__ = ()
+
+    @property
+    def unknown_deltas(self) -> list[Any]:
+        """The deltas that no rule has a place for, raw and in order (M5), fresh."""
+        return self._list("_unknown_deltas")  # type: ignore[no-any-return]
+
+
 @attrs.frozen
-class TextBlock(Lazy):
+class TextBlock(_WithUnknown, WithExtra):
     """A text. `index` is its index on the wire."""
 
     type: ClassVar[str] = "text"
@@ -101,16 +107,6 @@ class TextBlock(Lazy):
         """The citations so far, fresh; None if the stream has none."""
         return self._list("_citations")  # type: ignore[no-any-return]
 
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh."""
-        return thaw(self._extra)
-
-    @property
-    def unknown_deltas(self) -> list[Any]:
-        """The deltas that no rule has a place for, raw and in order (M5), fresh."""
-        return self._list("_unknown_deltas")  # type: ignore[no-any-return]
-
     def to_dict(self) -> dict[str, Any]:
         """The block as the API returns it."""
         block: dict[str, Any] = {"type": self.type, "text": self.text}
@@ -121,7 +117,7 @@ class TextBlock(Lazy):
 
 
 @attrs.frozen
-class ThinkingBlock(Lazy):
+class ThinkingBlock(_WithUnknown, WithExtra):
     """A thinking text and its signature."""
 
     type: ClassVar[str] = "thinking"
@@ -142,16 +138,6 @@ class ThinkingBlock(Lazy):
         """The signature so far; None if none came."""
         return self._read("_signature")  # type: ignore[no-any-return]
 
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh."""
-        return thaw(self._extra)
-
-    @property
-    def unknown_deltas(self) -> list[Any]:
-        """The deltas that no rule has a place for, raw and in order (M5), fresh."""
-        return self._list("_unknown_deltas")  # type: ignore[no-any-return]
-
     def to_dict(self) -> dict[str, Any]:
         """The block as the API returns it."""
         block: dict[str, Any] = {"type": self.type, "thinking": self.thinking}
@@ -162,7 +148,7 @@ class ThinkingBlock(Lazy):
 
 
 @attrs.frozen
-class ToolUseBlock(ToolInput, Lazy):
+class ToolUseBlock(ToolInput, _WithUnknown, WithExtra):
     """A tool use: `tool_use`, `server_tool_use`, `mcp_tool_use`, or any block that starts with an `input` (M4).
 
     `id` and `name` are None only where the stream did not say them. `stopped`: no more input comes.
@@ -187,16 +173,6 @@ class ToolUseBlock(ToolInput, Lazy):
         return self._raw.get()  # type: ignore[no-any-return]
 
     @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh."""
-        return thaw(self._extra)
-
-    @property
-    def unknown_deltas(self) -> list[Any]:
-        """The deltas that no rule has a place for, raw and in order (M5), fresh."""
-        return self._list("_unknown_deltas")  # type: ignore[no-any-return]
-
-    @property
     def _place(self) -> str:
         return f"content[{self.index}].input"
 
@@ -212,7 +188,7 @@ class ToolUseBlock(ToolInput, Lazy):
 
 
 @attrs.frozen
-class OpaqueBlock(Lazy):
+class OpaqueBlock(_WithUnknown):
     """A block of another type, kept as it came (M5); result blocks arrive whole."""
 
     index: int
@@ -225,11 +201,6 @@ class OpaqueBlock(Lazy):
         """The whole block, fresh."""
         return self._list("_raw")  # type: ignore[no-any-return]
 
-    @property
-    def unknown_deltas(self) -> list[Any]:
-        """The deltas that no rule has a place for, raw and in order (M5), fresh."""
-        return self._list("_unknown_deltas")  # type: ignore[no-any-return]
-
     def to_dict(self) -> dict[str, Any]:
         """The block as it came."""
         return self.raw
@@ -239,7 +210,7 @@ ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | OpaqueBlock
 
 
 @attrs.frozen
-class Message(Lazy):
+class Message(WithExtra):
     """A message, final or so far. Texts are joined when they are read."""
 
     id: str | None = None
@@ -255,11 +226,6 @@ class Message(Lazy):
     def content(self) -> tuple[ContentBlock, ...]:
         """The blocks, by wire index (M2)."""
         return self._read("_content")  # type: ignore[no-any-return]
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The fields without a name here, fresh."""
-        return thaw(self._extra)
 
     @property
     def text(self) -> str:
@@ -594,7 +560,9 @@ def step_json(state: State, data: str | bytes) -> State:
 
 def _step(state: State, event: Any) -> State:
     """`step` for everything that is not a plain fragment."""
-    event = event_of(event)
+    value = event_of(event)
+    if value is not event:  # an SDK's object: what it says may take the happy path
+        return step(state, value)
     if state._outline.failure is not None:  # M13: a failed state takes nothing more
         return state
     draft: Draft[Outline] = Draft(state)
