@@ -5,14 +5,19 @@
         ... a client with base_url=server.url ...
         assert server.dropped.wait(5)  # where the reply hangs: the client has closed its connection
 
-Without replies a path ending in `messages` is answered with MESSAGES, any other with CHAT.
+Without replies a path ending in `messages` is answered with MESSAGES, any other with CHAT; a request that brings a
+tool's result with MESSAGES_ANSWER or CHAT_ANSWER. By itself, for trying something out by hand, it prints its URL:
+
+    python tests/replay_server.py
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import select
+import sys
 import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +28,18 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ANSWER", "CHAT", "CHAT_EVENTS", "MESSAGES", "MESSAGES_EVENTS", "ReplayServer", "Reply", "as_sse"]
+__all__ = [
+    "ANSWER",
+    "CHAT",
+    "CHAT_ANSWER",
+    "CHAT_EVENTS",
+    "MESSAGES",
+    "MESSAGES_ANSWER",
+    "MESSAGES_EVENTS",
+    "ReplayServer",
+    "Reply",
+    "as_sse",
+]
 
 
 def as_sse(events: list[Any], *, named: bool, end: str = "\n") -> bytes:
@@ -41,7 +57,8 @@ def as_sse(events: list[Any], *, named: bool, end: str = "\n") -> bytes:
 class Reply:
     """One response. Its body goes out in chunks of `pieces` bytes, each in a write of its own.
 
-    `hang_after`: bytes after which the server waits for the client to go away, at most ten seconds.
+    `compressed`: by gzip, if the request accepts it. `hang_after`: bytes after which the server waits for the client to
+    go away, at most ten seconds.
     """
 
     body: bytes
@@ -51,16 +68,19 @@ class Reply:
     compressed: bool = False
     hang_after: int | None = None
 
-    def cut(self) -> Iterator[bytes]:
+    def cut(self, *, compressed: bool) -> Iterator[bytes]:
         """The body as it goes out."""
         body = self.body if self.hang_after is None else self.body[: self.hang_after]
-        body = gzip.compress(body) if self.compressed else body
+        body = gzip.compress(body) if compressed else body
         for start in range(0, len(body), self.pieces):
             yield body[start : start + self.pieces]
 
 
 class ReplayServer(ThreadingHTTPServer):
-    """Serves `replies` in order, each once. `requests` are the JSON bodies that came, `dropped` that a client left."""
+    """Serves `replies` in order, each once.
+
+    `requests` are the JSON bodies that came, `paths` where they were sent, `dropped` that a client left.
+    """
 
     daemon_threads = True
 
@@ -68,6 +88,7 @@ class ReplayServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.replies: deque[Reply] = deque()
         self.requests: list[Any] = []
+        self.paths: list[str] = []
         self.dropped = threading.Event()
 
     @property
@@ -83,11 +104,19 @@ class ReplayServer(ThreadingHTTPServer):
         self.shutdown()
         self.server_close()
 
-    def next_reply(self, path: str) -> Reply:
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that has left."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def next_reply(self, path: str, body: Any) -> Reply:
         """The reply to a request for `path`."""
         if self.replies:
             return self.replies.popleft()
-        return Reply(MESSAGES if path.partition("?")[0].endswith("/messages") else CHAT)
+        first, second = (MESSAGES, MESSAGES_ANSWER) if path.endswith("/messages") else (CHAT, CHAT_ANSWER)
+        last = (body or {}).get("messages", [{}])[-1]
+        answers = last.get("role") == "tool" or any("tool_use_id" in part for part in last.get("content", ()))
+        return Reply(second if answers else first)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -97,17 +126,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)
-        body = self.rfile.read(length)
-        self.server.requests.append(json.loads(body) if body else None)
-        reply = self.server.next_reply(self.path)
+        body = json.loads(self.rfile.read(length) or b"null")
+        path = self.path.partition("?")[0]
+        self.server.requests.append(body)
+        self.server.paths.append(path)
+        reply = self.server.next_reply(path, body)
+        compressed = reply.compressed and "gzip" in self.headers.get("accept-encoding", "")
         self.send_response(reply.status)
         self.send_header("content-type", reply.content_type)
         self.send_header("transfer-encoding", "chunked")
-        if reply.compressed:
+        if compressed:
             self.send_header("content-encoding", "gzip")
         self.end_headers()
         try:
-            for piece in reply.cut():
+            for piece in reply.cut(compressed=compressed):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             if reply.hang_after is None:
                 self.wfile.write(b"0\r\n\r\n")
@@ -127,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-_EVERY_WIDTH = ["na\u00efve ", "\u2028caf\u00e9, \ud55c", "\uad6d\uc5b4 ", "\U0001f642", " end"]
+_EVERY_WIDTH = ["Ol\u00e1! ", "I look it up: \uc0c1", "\ud30c\uc6b8\ub8e8", " \U0001f642", "."]
 
 MESSAGES_EVENTS: list[Any] = [
     {
@@ -144,7 +176,7 @@ MESSAGES_EVENTS: list[Any] = [
         },
     },
     {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "The weather "}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "The weather\u2028"}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "is asked for."}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "c2lnbmF0dXJl"}},
     {"type": "content_block_stop", "index": 0},
@@ -191,7 +223,7 @@ def _call(index: int, **function: Any) -> dict[str, Any]:
 
 CHAT_EVENTS: list[Any] = [
     _chunk({"role": "assistant", "content": ""}),
-    *(_chunk({"reasoning": text, "reasoning_content": text}) for text in ("The weather ", "is asked for.")),
+    *(_chunk({"reasoning": text, "reasoning_content": text}) for text in ("The weather\u2028", "is asked for.")),
     *(_chunk({"content": text}) for text in _EVERY_WIDTH),
     _chunk({"tool_calls": [_call(0, name="get_weather", arguments="")]}),
     _chunk({"tool_calls": [_call(1, name="get_time", arguments="")]}),
@@ -213,6 +245,33 @@ CHAT_EVENTS: list[Any] = [
     "[DONE]",
 ]
 
+_SECOND_MESSAGES_EVENTS: list[Any] = [
+    {**MESSAGES_EVENTS[0], "message": {**MESSAGES_EVENTS[0]["message"], "id": "msg_replay2"}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Sunny."}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+    {"type": "message_stop"},
+]
+_SECOND_CHAT_EVENTS: list[Any] = [
+    {**_chunk({"content": "Sunny."}), "id": "chatcmpl-replay2"},
+    {**_chunk({}, "stop"), "id": "chatcmpl-replay2"},
+    "[DONE]",
+]
+
 MESSAGES = as_sse(MESSAGES_EVENTS, named=True)
+MESSAGES_ANSWER = as_sse(_SECOND_MESSAGES_EVENTS, named=True)
 CHAT = as_sse(CHAT_EVENTS, named=False)
+CHAT_ANSWER = as_sse(_SECOND_CHAT_EVENTS, named=False)
 ANSWER = "".join(_EVERY_WIDTH)
+
+
+def main() -> None:
+    """Serve until Ctrl-C."""
+    with ReplayServer() as server, contextlib.suppress(KeyboardInterrupt):
+        print(server.url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

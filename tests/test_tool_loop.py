@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from friendli_stream import InvalidInput, chat, messages, sse
-from tests.replay_server import CHAT_EVENTS, MESSAGES_EVENTS, ReplayServer, Reply, as_sse
+from tests.replay_server import ANSWER, CHAT_EVENTS, MESSAGES_EVENTS, ReplayServer
 
 QUESTION = {"role": "user", "content": "How is the weather in S\u00e3o Paulo?"}
 
@@ -39,26 +39,12 @@ def run(call):
     return tool(call.input_as(kind))
 
 
-MESSAGES_ANSWER = [
-    {**MESSAGES_EVENTS[0], "message": {**MESSAGES_EVENTS[0]["message"], "id": "msg_replay2"}},
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Sunny."}},
-    {"type": "content_block_stop", "index": 0},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
-    {"type": "message_stop"},
-]
-CHAT_ANSWER = [
-    {"id": "chatcmpl-replay2", "model": "replayed-model", "choices": [{"index": 0, "delta": {"content": "Sunny."}}]},
-    {"id": "chatcmpl-replay2", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-    "[DONE]",
-]
-
 # The assistant's turn that the streams of the replay server tell, as the next request has it.
 MESSAGES_TURN = {
     "role": "assistant",
     "content": [
-        {"type": "thinking", "thinking": "The weather is asked for.", "signature": "c2lnbmF0dXJl"},
-        {"type": "text", "text": "na\u00efve \u2028caf\u00e9, \ud55c\uad6d\uc5b4 \U0001f642 end"},
+        {"type": "thinking", "thinking": "The weather\u2028is asked for.", "signature": "c2lnbmF0dXJl"},
+        {"type": "text", "text": ANSWER},
         {
             "type": "tool_use",
             "id": "toolu_replay1",
@@ -69,8 +55,8 @@ MESSAGES_TURN = {
 }
 CHAT_TURN = {
     "role": "assistant",
-    "content": "na\u00efve \u2028caf\u00e9, \ud55c\uad6d\uc5b4 \U0001f642 end",
-    "reasoning_content": "The weather is asked for.",
+    "content": ANSWER,
+    "reasoning_content": "The weather\u2028is asked for.",
     "tool_calls": [
         {
             "id": "call_0",
@@ -116,7 +102,6 @@ def chat_by_sdk(url, turns):
 @pytest.mark.parametrize("ask", [messages_by_httpx, messages_by_sdk])
 def test_messages(server, ask):
     """Two turns in Messages: the thinking with its signature and the tool's input go back with the tool's result."""
-    server.replies += [Reply(as_sse(events, named=True)) for events in (MESSAGES_EVENTS, MESSAGES_ANSWER)]
     turns = [QUESTION]
     while (message := ask(server.url, turns)).stop_reason == "tool_use":
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": run(call)} for call in message.tool_uses]
@@ -131,7 +116,6 @@ def test_messages(server, ask):
 @pytest.mark.parametrize("ask", [chat_by_httpx, chat_by_sdk])
 def test_chat(server, ask):
     """Two turns in chat: parallel calls go back as they came, each answered by a message of its own."""
-    server.replies += [Reply(as_sse(events, named=False)) for events in (CHAT_EVENTS, CHAT_ANSWER)]
     turns = [QUESTION]
     while (completion := ask(server.url, turns)).choices[0].finish_reason == "tool_calls":
         turns.append(completion.to_request())
