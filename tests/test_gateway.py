@@ -32,12 +32,19 @@ class Watch:
 
 @contextlib.asynccontextmanager
 async def gateway(upstream, watched):
-    """A proxy in front of `upstream`; the watches of its streams are appended to `watched`. Gives its URL."""
+    """A proxy in front of `upstream`; the watches of its streams are appended to `watched`. Gives its URL.
+
+    It asks for plain bytes, whatever its clients accept: compressed ones would say nothing to a watch.
+    """
 
     async def handle(request):
         async with (
             aiohttp.ClientSession(auto_decompress=False) as session,
-            session.post(upstream + request.path, data=await request.read(), headers=passed(request)) as received,
+            session.post(
+                upstream + request.path,
+                data=await request.read(),
+                headers={**passed(request), "accept-encoding": "identity"},
+            ) as received,
         ):
             watch = Watch(request.path)
             watched.append(watch)
@@ -94,6 +101,20 @@ def test_streams_pass_unchanged(server):
     results = [watch.accumulator.result() for watch in watched]
     assert [messages.fold(sse.events([MESSAGES]))] * 5 == [r for r in results if isinstance(r, messages.Message)]
     assert [chat.fold(sse.events([CHAT]))] * 5 == [r for r in results if isinstance(r, chat.Completion)]
+
+
+def test_compression_is_not_asked_for(server):
+    """A server that would compress for the client sends plain bytes through the gateway, which the watch can read."""
+    server.replies.append(Reply(MESSAGES, compressed=True))
+    watched = []
+
+    async def main():
+        async with gateway(server.url, watched) as url, httpx.AsyncClient() as client:
+            response = await client.post(f"{url}/v1/messages", json={}, headers={"accept-encoding": "gzip"})
+            return response.content
+
+    assert MESSAGES == asyncio.run(main())
+    assert messages.fold(sse.events([MESSAGES])) == watched[0].accumulator.result()
 
 
 def test_error_passes_unchanged(server):
