@@ -1,12 +1,12 @@
 """Every way to tell a message: the inverse of `fold`, written from the rules alone.
 
-A *model* is a final message as plain data (`MessageModel`, `CompletionModel`); `expected` gives the `to_dict()` that
-it must come out as, and `tell` one of the streams of events that say it: cut anywhere (through surrogate pairs too),
-blocks, choices and tool calls interleaved, fields early, late or said again, pings and unknown events in between.
+`message` and `completion` make any final answer, as the JSON that the API returns for it; `tell_message` and
+`tell_completion` make one of the streams of events that say it: cut anywhere (through surrogate pairs too), blocks,
+choices and tool calls interleaved, fields early, late or said again, pings and unknown events in between. `recut` and
+`commuted` tell a stream another way, `hurt` and `wild` tell what nobody should.
 
-All chance comes from a `random.Random`. Hypothesis lends its own one, which shrinks; the fuzzer seeds one, which is fast.
-Whatever can be told in more than one way makes one message; what could not (a wire index, the raw text of a tool
-input, whether calls carry an index at all) is part of the model.
+All chance comes from a `random.Random`. The laws' is a `Dice`: bytes that Hypothesis draws at once and shrinks, where
+less and smaller is simpler; the fuzzer's is seeded.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -28,16 +28,44 @@ from friendli_stream import chat, messages
 
 Event = Any
 JSON = Any
-
-RANDOMS = st.randoms(use_true_random=False)
+Fields = dict[str, Any]
 
 
 # ------------------------------------------------------------------------------------------------ chance
 
 
+class Dice(Random):
+    """Chance out of bytes, one for every 16 numbers: under a 0, and behind the end, each is 0, the simplest there is.
+
+    So few bytes are drawn fast, and shrink to few that matter.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(0)
+        self._data, self._n = data, 0
+
+    def getrandbits(self, k: int) -> int:
+        at, self._n = self._n // 16, self._n + 1
+        byte = self._data[at] if at < len(self._data) else 0
+        if byte and self._n % 16 == 1:
+            self.seed(byte << 16 | at)
+        return super().getrandbits(k) if byte else 0
+
+    def __repr__(self) -> str:
+        return f"Dice(bytes.fromhex('{self._data.rstrip(bytes(1)).hex()}'))"
+
+
+DICE = st.sampled_from((16, 256)).flatmap(lambda size: st.binary(min_size=size, max_size=size)).map(Dice)
+
+
 def rare(rng: Random, n: int) -> bool:
     """True once in `n` times; what shrinks to False."""
     return rng.randrange(n) == n - 1
+
+
+def spots(rng: Random, n: int, most: int) -> list[int]:
+    """At most `most` different numbers below `n`, sorted."""
+    return sorted({rng.randrange(n) for _ in range(most)})
 
 
 def some(rng: Random, items: Iterable[Any], n: int = 2) -> list[Any]:
@@ -51,8 +79,7 @@ def merge(rng: Random, tracks: Iterable[list[Any]], *, ordered: bool = False) ->
     begun = 0 if ordered else len(left)
     merged = []
     while any(left):
-        ready = [i for i, track in enumerate(left) if track and i <= begun]
-        i = rng.choice(ready)
+        i = rng.choice([i for i, track in enumerate(left) if track and i <= begun])
         begun = max(begun, i + 1)
         merged.append(left[i].pop())
     return merged
@@ -62,9 +89,19 @@ def sprinkle(rng: Random, events: list[Event], noise: Callable[[Random], Event],
     """The events with one of `noise` in one of `n` gaps, the ends included."""
     out: list[Event] = []
     for event in events:
-        out += [noise(rng)] if rare(rng, n) else []
-        out.append(event)
+        out += [noise(rng), event] if rare(rng, n) else [event]
     return out + ([noise(rng)] if rare(rng, n) else [])
+
+
+def say(rng: Random, places: list[Fields], fields: Fields, other: Callable[[], Any]) -> None:
+    """Say each field in one of the places: perhaps null or something `other` before it, null after it (M7, C13)."""
+    for key, item in fields.items():
+        at = rng.randrange(len(places))
+        for i, place in enumerate(places):
+            if i == at:
+                place[key] = item
+            elif rare(rng, 5):
+                place[key] = None if i > at or rare(rng, 2) else other()
 
 
 # ------------------------------------------------------------------------------------------------ texts and JSON
@@ -78,6 +115,7 @@ PIECES = (
 KEYS = ("a", "b", "location", "", "né", "😀", '"', "\\u0041", "index", "type", "text", "error")
 EXTRAS = ("x_alpha", "x_beta", "x-Γ", "x_😀")
 NUMBERS = (0, 1, -1, 7, 2**53 + 1, -(2**63), 2**64, 10**40, 0.25, -1.5, 1000.0)
+NAMES = ("get_weather", "né", "f😀")
 
 
 def text(rng: Random, most: int = 6) -> str:
@@ -87,40 +125,34 @@ def text(rng: Random, most: int = 6) -> str:
 
 def value(rng: Random, depth: int = 3) -> JSON:
     """A JSON value, not null."""
-    kind = rng.randrange(6 if depth else 4)
+    kind = rng.randrange(6 if depth else 3)
     if kind == 0:
         return text(rng, 3)
     if kind == 1:
         return rng.choice(NUMBERS)
     if kind == 2:
         return rng.choice((True, False))
-    if kind in {3, 4}:
-        return {key: nullable(rng, depth - 1) for key in some(rng, KEYS, 4)} if depth else {}
-    return [nullable(rng, depth - 1) for _ in range(rng.randint(0, 3))]
+    return fields_of(rng, depth) if kind < 5 else [nullable(rng, depth - 1) for _ in range(rng.randint(0, 3))]
 
 
 def nullable(rng: Random, depth: int) -> JSON:
     """A JSON value or null."""
-    return value(rng, depth) if rng.randrange(5) else None
+    return None if rare(rng, 5) else value(rng, depth)
 
 
-def halves(string: str) -> str:
-    """The text in UTF-16 code units: each astral character as two halves, so that it can be cut in two."""
-    return re.sub("[\U00010000-\U0010ffff]", lambda m: _units(m[0]), string)
+def fields_of(rng: Random, depth: int = 3) -> Fields:
+    """A JSON object."""
+    return {key: nullable(rng, depth - 1) for key in some(rng, KEYS, 4)}
 
 
-def _units(char: str) -> str:
-    code = ord(char) - 0x10000
-    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+def extras(rng: Random, n: int = 6) -> Fields:
+    """Unknown fields; their values are not null (null says nothing)."""
+    return {key: value(rng, 2) for key in some(rng, EXTRAS, n)}
 
 
 def paired(string: str) -> str:
     """Halves that are neighbours joined, as a JSON decoder does with two escapes."""
-    return re.sub(
-        "([\ud800-\udbff])([\udc00-\udfff])",
-        lambda m: chr(0x10000 + (ord(m[1]) - 0xD800 << 10) + ord(m[2]) - 0xDC00),
-        string,
-    )
+    return string.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def mend(json_value: JSON) -> JSON:
@@ -134,11 +166,22 @@ def mend(json_value: JSON) -> JSON:
     return json_value
 
 
-def cut(rng: Random, string: str, *, least: int = 1) -> list[str]:
-    """The text in pieces, cut anywhere, within a surrogate pair too; a piece may be empty. At least `least` pieces."""
-    units = halves(string)
-    edges = sorted(rng.randint(0, len(units)) for _ in range(rng.randint(least, least + 3) - 1))
+def cut(rng: Random, string: str) -> list[str]:
+    """The text in one to four pieces, cut anywhere, within a surrogate pair too; a piece may be empty."""
+    units = re.sub("[\U00010000-\U0010ffff]", lambda m: _halves(ord(m[0]) - 0x10000), string)
+    edges = sorted(rng.randint(0, len(units)) for _ in range(rng.randint(0, 3)))
     return [paired(units[a:b]) for a, b in itertools.pairwise((0, *edges, len(units)))]
+
+
+def _halves(code: int) -> str:
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+def begins_low(json_value: JSON) -> bool:
+    """Whether some text in it begins with the second half of a pair."""
+    if isinstance(json_value, dict | list):
+        return any(map(begins_low, json_value.values() if isinstance(json_value, dict) else json_value))
+    return isinstance(json_value, str) and "\udc00" <= json_value[:1] <= "\udfff"
 
 
 def compact(json_value: JSON) -> str:
@@ -162,258 +205,177 @@ def same(a: JSON, b: JSON) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def without_nulls(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The fields, but not those of `names` that are null: for them null and absent say the same."""
-    names = set(names)
-    return {key: item for key, item in fields.items() if item is not None or key not in names}
-
-
-def extras(rng: Random, n: int = 6) -> dict[str, JSON]:
-    """Unknown fields; their values are not null (null says nothing)."""
-    return {key: value(rng, 2) for key in EXTRAS if rare(rng, n)}
-
-
-def say(rng: Random, places: list[dict[str, Any]], fields: Mapping[str, Any], other: Callable[[], Any]) -> None:
-    """Say each field in one of the places: perhaps null or something `other` before it, null after it (M7, C13)."""
-    for key, item in fields.items():
-        at = rng.randrange(len(places))
-        for i, place in enumerate(places):
-            if i == at:
-                place[key] = copy.deepcopy(item)
-            elif rare(rng, 5):
-                place[key] = None if i > at or rare(rng, 2) else other()
-
-
 # ------------------------------------------------------------------------------------------------ Messages
 
 
-@dataclass
-class Block:
-    """A content block of a model. `raw`: the JSON text of a tool input; `opening`: it never had a start (M6)."""
-
-    index: int
-    kind: str
-    type: str
-    texts: dict[str, str] = field(default_factory=dict)
-    citations: list[JSON] | None = None
-    id: str | None = None
-    name: str | None = None
-    input: dict[str, Any] = field(default_factory=dict)
-    raw: str = ""
-    extra: dict[str, JSON] = field(default_factory=dict)
-    implicit: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The block as the API would return it, halves as they are."""
-        if self.kind == "tool":
-            return {"type": self.type, "id": self.id, "name": self.name, "input": self.input, **self.extra}
-        named = {"citations": self.citations} if self.citations is not None else {}
-        return {"type": self.type, **self.texts, **named, **self.extra}
+# The delta that says a text of a block, by the block's type and the text's key (M3).
+DELTAS = {
+    ("text", "text"): "text_delta",
+    ("thinking", "thinking"): "thinking_delta",
+    ("thinking", "signature"): "signature_delta",
+    ("compaction", "content"): "compaction_delta",
+}
+TEXTS = ("text", "thinking", "signature", "content")
+IMPLIED = ("text", "thinking", "compaction", "tool_use")  # by a delta without a start (M6)
+AGAIN = {"type": "text", "text": "again", "x_alpha": "again"}
 
 
-@dataclass
-class MessageModel:
-    """A final message."""
-
-    id: str
-    model: str | None
-    blocks: list[Block]
-    stop_reason: str | None
-    stop_sequence: str | None
-    usage: dict[str, Any]
-    extra: dict[str, JSON]
-    message_stop: dict[str, JSON]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As the API would return it, halves as they are."""
-        return {
-            "id": self.id,
-            "type": "message",
-            "role": "assistant",
-            "model": self.model,
-            "content": [block.to_dict() for block in self.blocks],
-            "stop_reason": self.stop_reason,
-            "stop_sequence": self.stop_sequence,
-            "usage": self.usage or None,
-            **self.extra,
-            **({"message_stop": self.message_stop} if self.message_stop else {}),
-        }
-
-
-DELTA_OF = {"text": "text_delta", "thinking": "thinking_delta", "signature": "signature_delta"}
-TOOL_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use", "x_tool")
-
-
-def block_model(rng: Random, index: int) -> Block:
+def content_block(rng: Random) -> Fields:
     """Any content block."""
-    kind = rng.choice(("text", "tool", "thinking", "opaque", "compaction"))
-    if kind == "text":
-        citations = [value(rng, 2) for _ in range(rng.randint(1, 3))] if rare(rng, 3) else None
-        block = Block(index, kind, kind, {"text": text(rng)}, citations)
-    elif kind == "thinking":
-        texts = {"thinking": text(rng)}
-        if rare(rng, 2):
-            texts["signature"] = "sig" + text(rng, 3)
-        block = Block(index, kind, kind, texts)
-    elif kind == "tool":
-        content = {key: nullable(rng, 2) for key in some(rng, KEYS, 4)}
-        block = Block(index, kind, rng.choice(TOOL_TYPES), input=content, raw=written(rng, content))
-        block.id, block.name = f"toolu_{index}", rng.choice(("get_weather", "né", "😀"))
-    elif kind == "opaque":
-        block = Block(index, kind, rng.choice(("web_search_tool_result", "x_block")), extra=extras(rng, 2))
-        block.extra["content"] = value(rng)
-        return block
-    else:
-        return Block(index, kind, kind, {"content": "c" + text(rng)})
-    block.implicit = block.type != "x_tool" and rare(rng, 10)
-    if block.implicit:
-        block.type, block.id, block.name = ("tool_use" if kind == "tool" else kind), None, None
-    block.extra = extras(rng, 12)
-    return block
+    kind = rng.randrange(5)
+    if kind == 0:
+        cited = {"citations": [value(rng, 2) for _ in range(rng.randint(1, 3))]} if rare(rng, 3) else {}
+        return {"type": "text", "text": text(rng), **cited, **extras(rng, 12)}
+    if kind == 1:
+        tool = {"type": rng.choice(("tool_use", "server_tool_use", "mcp_tool_use", "x_tool")), "id": None, "name": None}
+        if tool["type"] != "tool_use" or rng.randrange(8):
+            tool |= {"id": f"toolu_{rng.randrange(3)}", "name": rng.choice(NAMES)}
+        return {**tool, "input": fields_of(rng), **extras(rng, 12)}
+    if kind == 2:
+        signed = {"signature": "sig" + text(rng, 3)} if rare(rng, 2) else {}
+        return {"type": "thinking", "thinking": text(rng), **signed, **extras(rng, 12)}
+    if kind == 3:
+        return {"type": rng.choice(("x_block", "web_search_tool_result")), "content": value(rng), **extras(rng, 2)}
+    return {"type": "compaction", "content": "c" + text(rng)}
 
 
-def message_model(rng: Random) -> MessageModel:
+def message(rng: Random) -> Fields:
     """Any final message."""
-    gap = rng.choice((1, 2)) if rare(rng, 8) else 0
-    usage: dict[str, Any] = {
-        name: rng.choice((0, 1, 12, 10**20))
-        for name in some(rng, ("input_tokens", "output_tokens", "cache_read_input_tokens", "x_tokens"))
-    }
+    counts = some(rng, ("input_tokens", "output_tokens", "cache_read_input_tokens", "x_tokens"))
+    usage: Fields = {name: rng.choice((0, 1, 12, 10**20)) for name in counts}
     if rare(rng, 4):
         usage["server_tool_use"] = {"web_search_requests": 2, "x": rng.choice((5, "é"))}
-    return MessageModel(
-        id=f"msg_{rng.randrange(3)}",
-        model=rng.choice((None, "model-a", "mödel")),
-        blocks=[block_model(rng, i + (gap if i else 0)) for i in range(rng.randint(0, 3))],
-        stop_reason=rng.choice((None, "end_turn", "tool_use", "x_reason")),
-        stop_sequence=rng.choice((None, None, "END", "😀")),
-        usage=usage,
-        extra=extras(rng),
-        message_stop=extras(rng, 20),
-    )
+    return {
+        "id": f"msg_{rng.randrange(3)}",
+        "type": "message",
+        "role": "assistant",
+        "model": rng.choice((None, "model-a", "mödel")),
+        "content": [content_block(rng) for _ in range(rng.randint(0, 3))],
+        "stop_reason": rng.choice((None, "end_turn", "tool_use", "x_reason")),
+        "stop_sequence": rng.choice((None, None, "END", "😀")),
+        "usage": usage or None,
+        **extras(rng),
+        **({"message_stop": {"x_metrics": value(rng, 2)}} if rare(rng, 6) else {}),
+    }
 
 
-def _block_track(rng: Random, block: Block) -> list[Event]:
+def tell_input(rng: Random, block: Fields, head: Fields, *, implicit: bool) -> list[Any]:
+    """The pieces of a tool input; where it starts with one, that is put into `head` (M4)."""
+    blanks = [rng.choice(("", None, " ", "\n")) for _ in range(rng.randint(implicit, 2))]
+    head |= {"input": {}}
+    if not rng.randrange(3) and not implicit:  # whole in the start
+        head["input"] = block["input"]
+        return blanks
+    if block["input"] == {} and rare(rng, 2):  # no input at all is {}
+        return blanks
+    if rare(rng, 4):  # the text beats what the start holds; an x_tool is known by its `input` alone
+        head["input"] = {"other": 1} if block["type"] == "x_tool" else rng.choice((None, {"other": 1}))
+    return cut(rng, written(rng, block["input"]))
+
+
+def tell_block(rng: Random, index: int, block: Fields) -> list[Event]:
     """The events of one block, in order: start, deltas, stop (M2-M6)."""
-    head: dict[str, Any] = {"type": block.type}
-    lanes: list[list[dict[str, Any]]] = []
-
-    def lane(delta_type: str, key: str, start: str | None, pieces: list[Any]) -> None:
-        """The pieces of one text or list: the first may stand in the start block."""
-        if start is not None:
-            head[start] = pieces.pop(0) if rare(rng, 4) else rng.choice(("", None))
-            if head[start] is None and rare(rng, 2):
-                del head[start]
-        lanes.append([{"type": delta_type, key: piece} for piece in pieces])
-
-    least = 2 if block.implicit or block.extra else 1  # something must carry the block, or the extra
-    start = None if block.implicit else ""
-    for name, string in block.texts.items():
-        delta_type = "compaction_delta" if block.kind == "compaction" else DELTA_OF[name]
-        if name != "signature" or not block.implicit or rare(rng, 2):
-            lane(delta_type, name, start if start is None else name, cut(rng, string, least=least))
-        else:
-            lane(delta_type, name, None, [string])
-    if block.citations is not None:
-        kept = rng.randint(0, len(block.citations)) if start is not None else 0
-        if kept:
-            head["citations"] = block.citations[:kept]
-        lanes.append([{"type": "citations_delta", "citation": item} for item in block.citations[kept:]])
-    if block.kind == "tool":
-        head |= {"id": block.id, "name": block.name, "input": {}}
-        blanks = [rng.choice(("", None, " ", "\n")) for _ in range(rng.randrange(3))]
-        if block.raw == compact(block.input) and not block.implicit and rare(rng, 3):  # whole in the start (M4)
-            head["input"] = block.input
-            pieces = blanks
-        elif block.raw == "{}" and blanks and rare(rng, 2):  # no input at all is {} (M4)
-            pieces = blanks
-        else:
-            pieces = cut(rng, block.raw, least=least)
-            if block.type != "x_tool" and rare(rng, 3):
-                head["input"] = None
+    kind = block["type"]
+    named = {key for of, key in DELTAS if of == kind} | {"type", "id", "name", "input", "citations"}
+    implicit = kind in IMPLIED and rare(rng, 8) and block.get("id") is None
+    head: Fields = {"type": kind}
+    lanes: list[list[Fields]] = []
+    for (of, key), delta_type in DELTAS.items():
+        if of == kind and key in block:
+            pieces: list[Any] = cut(rng, block[key])
+            if not implicit:
+                head |= {key: pieces.pop(0)} if rare(rng, 4) else rng.choice(({}, {key: ""}, {key: None}))
+            lanes.append([{"type": delta_type, key: piece} for piece in pieces])
+            if rare(rng, 8):  # a null or missing piece is empty
+                lanes[-1].append({"type": delta_type, **rng.choice(({}, {key: None}))})
+    if "citations" in block:
+        given = 0 if implicit else rng.randint(0, len(block["citations"]))
+        head |= {"citations": block["citations"][:given]} if given else {}
+        lanes.append([{"type": "citations_delta", "citation": item} for item in block["citations"][given:]])
+    if "input" in block:
+        head |= {"id": block["id"], "name": block["name"]}
+        pieces = tell_input(rng, block, head, implicit=implicit)
         lanes.append([{"type": "input_json_delta", "partial_json": piece} for piece in pieces])
-    if block.kind == "opaque":
-        head |= block.extra
     deltas = merge(rng, lanes)
-    if block.kind != "opaque" and block.extra:
-        places = deltas if block.implicit or (deltas and rare(rng, 4)) else [head, *deltas]
-        say(rng, places, block.extra, lambda: value(rng, 1))
-    at = {"index": block.index}
-    events: list[Event] = [] if block.implicit else [{"type": "content_block_start", **at, "content_block": head}]
-    events += [{"type": "content_block_delta", **at, "delta": delta} for delta in deltas]
+    more = {key: item for key, item in block.items() if key not in named}
+    if kind in {"x_block", "web_search_tool_result"}:  # arrives whole (M5)
+        head |= more
+    else:
+        say(rng, deltas if implicit or (deltas and rare(rng, 4)) else [head, *deltas], more, lambda: value(rng, 1))
+    at = {"index": index}
+    start = [{"type": "content_block_start", **at, "content_block": head}] if not implicit else []
+    events = [*start, *({"type": "content_block_delta", **at, "delta": delta} for delta in deltas)]
     if rng.randrange(6):  # or message_stop closes it (M9)
-        late = _may_be_late(block, deltas) and rare(rng, 6)  # a text may go on after its stop (M6)
-        events.insert(len(events) - late, {"type": "content_block_stop", **at})
-    if not block.implicit and rare(rng, 12):  # the first start stays (M2)
-        again = {"type": "content_block_start", **at, "content_block": {"type": "text", "text": "again"}}
+        last = deltas[-1] if len(deltas) > implicit else {}
+        late = last.get("type") in {"text_delta", "thinking_delta", "signature_delta"} and not begins_low(last)
+        events.insert(len(events) - (late and rare(rng, 6)), {"type": "content_block_stop", **at})  # M6
+        if "input" in block and rare(rng, 6):  # M6: but no input after the stop
+            events.append(
+                {"type": "content_block_delta", **at, "delta": {"type": "input_json_delta", "partial_json": "!"}}
+            )
+    if rare(rng, 10):  # the first start stays (M2)
+        again = {"type": "content_block_start", **at, "content_block": AGAIN}
         events.insert(rng.randint(1, len(events)), again)
+    if rare(rng, 10):  # a delta that does not belong there (M5)
+        wrong = rng.choice(("x_delta", "text_delta" if "input" in block else "input_json_delta"))
+        delta = {"type": wrong, "text": "x", "partial_json": "x"}
+        events.insert(rng.randint(1, len(events)), {"type": "content_block_delta", **at, "delta": delta})
     return events
 
 
-def _may_be_late(block: Block, deltas: list[dict[str, Any]]) -> bool:
-    """Whether the last delta may come after the stop: it must not end a pair that was cut there (B1)."""
-    if block.kind not in {"text", "thinking"} or len(deltas) < 2 or len(deltas[-1]) > 2:
-        return False
-    last = next((deltas[-1][key] for key in block.texts if key in deltas[-1]), None)
-    return last is not None and not "\udc00" <= last[:1] <= "\udfff"
-
-
-def _usages(rng: Random, usage: dict[str, Any], n: int) -> list[dict[str, Any]]:
+def tell_usage(rng: Random, usage: Fields, n: int) -> list[Fields]:
     """The counts as `n` running totals: the last non-null value of each key is the one of `usage` (M8)."""
-    places: list[dict[str, Any]] = [{} for _ in range(n)]
+    places: list[Fields] = [{} for _ in range(n)]
     for key, total in usage.items():
         if isinstance(total, dict):
-            inner: list[dict[str, Any]] = [{} for _ in range(n)]
-            say(rng, inner, total, lambda: rng.randrange(9))
+            inner = tell_usage(rng, total, n)
             for place, part in zip(places, inner, strict=True):
-                if part or rare(rng, 6):
-                    place[key] = part or None
+                place |= {key: part or None} if part or rare(rng, 6) else {}
         else:  # 0 does not replace a positive input_tokens: before a 0 there may be nothing else
             say(rng, places, {key: total}, lambda most=9 if total else 1: rng.randrange(most))  # type: ignore[misc]
+    for place in places:  # unless the tokens moved to the cache
+        if place.get("input_tokens") == 0 and place.get("cache_read_input_tokens") and places.index(place):
+            places[0].setdefault("input_tokens", 40)
     return places
 
 
-def tell_message(rng: Random, model: MessageModel, *, noisy: bool = True) -> list[Event]:
+def tell_message(rng: Random, final: Fields, *, noisy: bool = True) -> list[Event]:
     """One of the streams that say the message; `noisy` with events that change nothing in between."""
-    given = 0
-    if rare(rng, 5):  # blocks that message_start holds already (M1)
-        while given < len(model.blocks) and _may_be_given(model.blocks[given], given):
-            given += 1
+    blocks = final["content"]
+    given = rng.randint(0, len(blocks)) if rare(rng, 5) else 0  # blocks that message_start holds already (M1)
     late = not given and rare(rng, 8)  # message_start after other events (M12)
-    count = rng.randint(1 if late else 0, 2)
-    head: dict[str, Any] = {"id": model.id, "type": "message", "role": "assistant", "model": model.model, "content": []}
-    for name in ("role", "type", "content", "model"):
-        if head[name] in ("assistant", "message", [], None) and rare(rng, 6):
-            head.pop(name) if rare(rng, 2) else head.__setitem__(name, None)
-    if given:
-        head["content"] = [block.to_dict() for block in model.blocks[:given]]
-    deltas: list[dict[str, Any]] = [{} for _ in range(count)]
+    deltas: list[Fields] = [{} for _ in range(rng.randint(late, 2))]
+    head: Fields = {key: final[key] for key in ("id", "type", "role", "model")} | {"content": blocks[:given]}
+    for name in ("type", "role", "model", "content"):
+        if head[name] in ("message", "assistant", None, []) and rare(rng, 6):
+            head |= {name: None}
+            if rare(rng, 2):
+                del head[name]
     places = deltas if late else [head, *deltas]
-    known = {"stop_reason": model.stop_reason, "stop_sequence": model.stop_sequence}
-    say(rng, places, {key: item for key, item in known.items() if item is not None}, lambda: "other")
-    say(rng, places, model.extra, lambda: value(rng, 1))
-    body: list[Event] = []
-    usages = _usages(rng, model.usage, len(places))
+    known = ("id", "type", "role", "model", "content", "usage", "message_stop")
+    more = {key: item for key, item in final.items() if key not in known}
+    ends = {key: more.pop(key) for key in ("stop_reason", "stop_sequence")}
+    say(rng, places, {key: item for key, item in ends.items() if item is not None}, lambda: "other")
+    say(rng, places, more, lambda: value(rng, 1))
+    usages = tell_usage(rng, final["usage"] or {}, len(places))
     if not late:
-        head |= {"usage": usages[0]} if usages[0] else rng.choice(({}, {"usage": None}))
-    for delta, usage in zip(deltas, usages[len(places) - count :], strict=True):
-        up = {key: delta.pop(key) for key in some(rng, [key for key in delta if key in model.extra])}
-        event = {"type": "message_delta", "delta": delta, **up}
-        if usage or rare(rng, 3):
-            event["usage"] = usage or None
-        body.append(event)
-    body = merge(rng, [body, *(_block_track(rng, block) for block in model.blocks[given:])])
+        head |= {"usage": usages.pop(0)} if usages[0] else rng.choice(({}, {"usage": usages.pop(0) or None}))
+    body: list[Event] = []
+    for delta, usage in zip(deltas, usages[-len(deltas) :], strict=True) if deltas else ():
+        up = {key: delta.pop(key) for key in some(rng, [key for key in delta if key in more])}
+        said = {"usage": usage or None} if usage or rare(rng, 3) else {}
+        body.append({"type": "message_delta", "delta": delta, **up, **said})
+    gap = rng.randint(1, 2) if given < len(blocks) and rare(rng, 8) else 0  # gaps are closed (M2)
+    tracks = [tell_block(rng, i + (gap if i else 0), blocks[i]) for i in range(given, len(blocks))]
+    body = merge(rng, [body, *tracks])
     body.insert(rng.randint(0, len(body)) if late else 0, {"type": "message_start", "message": head})
     if not late and rare(rng, 12):  # the same message again (M11)
-        body.insert(rng.randint(1, len(body)), {"type": "message_start", "message": {"id": model.id, "content": []}})
-    events = [*body, {"type": "message_stop", **model.message_stop}]
+        again = {"id": final["id"], "content": [AGAIN], "model": "again", "usage": {"x": 1}, "x_alpha": "again"}
+        body.insert(rng.randint(1, len(body)), {"type": "message_start", "message": again})
+    events = [*body, {"type": "message_stop", **final.get("message_stop", {})}]
+    if noisy and rare(rng, 8):  # what comes after the end (M11)
+        events.append(rng.choice((body[-1], {"type": "error", "error": {"message": "late"}})))
     return copy.deepcopy(sprinkle(rng, events, message_noise, 8) if noisy else events)
-
-
-def _may_be_given(block: Block, position: int) -> bool:
-    """Whether a block can stand in message_start so that it is equal to itself told by deltas."""
-    raw = block.kind != "tool" or block.raw == compact(block.input)
-    return block.index == position and raw and not block.implicit
 
 
 def message_unknown(rng: Random) -> Event:
@@ -425,7 +387,7 @@ def message_noise(rng: Random) -> Event:
     """An event that is noted at most: ping, [DONE], unknown, malformed (M10, M15)."""
     kind = rng.randrange(5)
     if kind < 2:
-        return {"type": "ping"} if kind else "[DONE]"
+        return "[DONE]" if kind else {"type": "ping"}
     if kind == 2:
         return message_unknown(rng)
     return rng.choice((None, 1, "text", [], {}, {"type": None}, {"type": "content_block_stop"}, {"index": 0}))
@@ -434,459 +396,322 @@ def message_noise(rng: Random) -> Event:
 # ------------------------------------------------------------------------------------------------ chat
 
 
-@dataclass
-class Call:
-    """A tool call of a model. `index`: None where the stream has none."""
-
-    index: int | None
-    id: str | None
-    name: str
-    arguments: str
-    type: str = "function"
-    extra: dict[str, JSON] = field(default_factory=dict)
-    function: dict[str, JSON] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The call as the API would return it."""
-        function = {"name": self.name, "arguments": self.arguments, **self.function}
-        return {"id": self.id, "type": self.type, "function": function, **self.extra}
+UNSAID = (None, "", "null")  # what a finish_reason says nothing by (C9)
 
 
-@dataclass
-class ChoiceModel:
-    """A choice of a model.
-
-    `reasoning_keys`: "both", "reasoning_content" or "reasoning" (C5). `calls_by`: "index", "id" (no call has an
-    index) or "one index" (all calls share index 0, each has an id) (C6).
-    """
-
-    index: int
-    role: str | None = None
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_keys: str = "both"
-    refusal: str | None = None
-    calls: list[Call] = field(default_factory=list)
-    calls_by: str = "index"
-    function_call: dict[str, str] | None = None
-    finish_reason: str | None = "stop"
-    logprobs: dict[str, list[JSON]] | None = None
-    details: list[dict[str, Any]] = field(default_factory=list)
-    annotations: list[JSON] = field(default_factory=list)
-    audio: dict[str, Any] | None = None
-    parts: list[JSON] = field(default_factory=list)
-    extra: dict[str, JSON] = field(default_factory=dict)
-    lists: dict[str, list[JSON]] = field(default_factory=dict)
-    choice_extra: dict[str, JSON] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The choice as the API would return it."""
-        message: dict[str, Any] = {"role": self.role or "assistant", "content": self.content}
-        if self.reasoning is not None:
-            message["reasoning" if self.reasoning_keys == "reasoning" else "reasoning_content"] = self.reasoning
-        named = {
-            "refusal": self.refusal,
-            "tool_calls": [call.to_dict() for call in self.calls] or None,
-            "function_call": self.function_call,
-            "reasoning_details": self.details or None,
-            "annotations": self.annotations or None,
-            "audio": self.audio,
-            "content_parts": self.parts or None,
-        }
-        message |= {key: item for key, item in named.items() if item is not None}
-        message |= self.extra | self.lists
-        known = {"index": self.index, "message": message, "finish_reason": self.finish_reason}
-        return {**known, "logprobs": self.logprobs, **self.choice_extra}
+def tool_call(rng: Random, number: int, *, identified: bool) -> Fields:
+    """Any tool call."""
+    arguments = written(rng, fields_of(rng, 2))
+    function = {
+        "name": rng.choice(NAMES),
+        "arguments": rng.choice((arguments, arguments, "", '{"cut": "sh', "no json")),
+    }
+    call = {"id": f"call_{number}" if identified or rng.randrange(6) else None}
+    call["type"] = rng.choice(("function", "function", "x_kind"))
+    return {**call, "function": {**function, **extras(rng, 16)}, **extras(rng, 12)}
 
 
-@dataclass
-class CompletionModel:
-    """A final completion."""
-
-    id: str
-    created: int
-    model: str
-    choices: list[ChoiceModel]
-    usage: dict[str, Any] | None
-    system_fingerprint: str | None
-    service_tier: str | None
-    extra: dict[str, JSON]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As the API would return it."""
-        return {
-            "id": self.id,
-            "object": "chat.completion",
-            "created": self.created,
-            "model": self.model,
-            "choices": [choice.to_dict() for choice in sorted(self.choices, key=lambda choice: choice.index)],
-            "usage": self.usage,
-            "system_fingerprint": self.system_fingerprint,
-            "service_tier": self.service_tier,
-            **self.extra,
-        }
-
-
-def _calls(rng: Random, by: str) -> list[Call]:
-    start, step = (0, 1) if by != "index" else (rng.choice((0, 0, 1, 3)), rng.choice((1, 1, 2)))
-    calls = []
-    for i in range(rng.randint(1, 3)):
-        content = {key: nullable(rng, 1) for key in some(rng, KEYS, 5)}
-        arguments = rng.choice((written(rng, content), written(rng, content), "", '{"cut": "sh', "no json"))
-        index = {"index": start + i * step, "id": None, "one index": 0}[by]
-        identity = None if by == "index" and rare(rng, 6) else f"call_{i}"
-        name = rng.choice(("get_weather", "né", "f😀"))
-        kind = rng.choice(("function", "function", "x_kind"))
-        calls.append(Call(index, identity, name, arguments, kind, extras(rng, 12), extras(rng, 16)))
-    return calls
-
-
-def choice_model(rng: Random, index: int) -> ChoiceModel:
-    """Any choice."""
-    choice = ChoiceModel(index, rng.choice((None, "assistant", "assistant", "tool")))
+def chat_message(rng: Random) -> Fields:
+    """Any message of a choice."""
+    answer: Fields = {"role": rng.choice(("assistant", "assistant", "tool")), "content": None}
     if rng.randrange(4):
-        choice.content = text(rng)
+        answer["content"] = text(rng)
+        if rare(rng, 8):
+            answer["content_parts"] = [{"type": "image_url", "x": value(rng, 1)} for _ in range(rng.randint(1, 2))]
     if rare(rng, 3):
-        choice.reasoning = "r" + text(rng)
-        choice.reasoning_keys = rng.choice(("both", "reasoning_content", "reasoning"))
-    if rare(rng, 6):
-        choice.refusal = text(rng)
+        answer[rng.choice(("reasoning_content", "reasoning_content", "reasoning"))] = "r" + text(rng)
     if rare(rng, 2):
-        choice.calls_by = rng.choice(("index", "index", "id", "one index"))
-        choice.calls = _calls(rng, choice.calls_by)
-    if rare(rng, 8):
-        choice.function_call = {"name": "legacy", "arguments": written(rng, {"a": text(rng, 2)})}
-    choice.finish_reason = rng.choice(("stop", "tool_calls", "length", "content_filter", None))
-    if rare(rng, 5):
-        choice.logprobs = {key: [value(rng, 1) for _ in range(3)] for key in ("content", "refusal") if rng.randrange(3)}
-        choice.logprobs = choice.logprobs or None
+        identified = rng.randrange(3) > 0
+        answer["tool_calls"] = [tool_call(rng, i, identified=identified) for i in range(rng.randint(1, 3))]
     if rare(rng, 6):
-        for i in range(rng.randint(1, 2)):
-            entry: dict[str, Any] = {"type": rng.choice(("reasoning.text", "reasoning.summary")), "index": i}
-            entry["summary" if entry["type"].endswith("summary") else "text"] = text(rng)
-            choice.details.append(entry | {key: text(rng, 1) + "!" for key in some(rng, ("format", "id"))})
-        if rare(rng, 2):
-            choice.details.append({"type": "reasoning.encrypted", "data": text(rng)})
+        answer["refusal"] = text(rng)
     if rare(rng, 8):
-        choice.annotations = [value(rng, 1) for _ in range(rng.randint(1, 3))]
-    if rare(rng, 10):
-        choice.audio = {"id": "audio_1", "data": text(rng), "transcript": text(rng), "expires_at": 1700000000}
-    if choice.content is not None and rare(rng, 10):
-        choice.parts = [{"type": "image_url", "image_url": value(rng, 1)} for _ in range(rng.randint(1, 2))]
-    choice.extra = {key: item for key, item in extras(rng).items() if not isinstance(item, list)}
-    choice.lists = {"x_list": [value(rng, 1) for _ in range(3)]} if rare(rng, 10) else {}
-    choice.choice_extra = extras(rng, 10)
-    return choice
+        answer["function_call"] = {"name": "legacy", "arguments": written(rng, {"a": text(rng, 2)})}
+    if rare(rng, 6):
+        details = [
+            {"type": f"reasoning.{key}", "index": i, key: text(rng)} | ({"id": "x!"} if rare(rng, 2) else {})
+            for i, key in enumerate(some(rng, ("text", "summary", "data")))
+        ]
+        answer["reasoning_details"] = [*details, {"type": "reasoning.encrypted", "data": text(rng)}]
+    if rare(rng, 8):
+        answer["audio"] = {"id": "audio_1", "data": text(rng), "transcript": text(rng), "expires_at": 1700000000}
+    for key in some(rng, ("annotations", "x_list"), 8):
+        answer[key] = [value(rng, 1) for _ in range(rng.randint(1, 3))]
+    return answer | {key: item for key, item in extras(rng).items() if not isinstance(item, list)}
 
 
-def completion_model(rng: Random) -> CompletionModel:
+def completion(rng: Random) -> Fields:
     """Any final completion."""
-    indexes = rng.choice(((0,), (0,), (0, 1), (2, 0), (1,), (0, 1, 3)))
-    usage = {"prompt_tokens": 3, "completion_tokens": rng.choice((0, 7, 10**25)), "total_tokens": 10}
+    choices = []
+    for index in rng.choice(((0,), (0,), (0, 1), (0, 2), (1,), (0, 1, 3))):
+        finish = rng.choice(("stop", "tool_calls", "length", "content_filter", None))
+        probs = {key: [value(rng, 1) for _ in range(3)] for key in some(rng, ("content", "refusal"))}
+        logprobs = probs or None if rare(rng, 4) else None
+        head = {"index": index, "message": chat_message(rng), "finish_reason": finish, "logprobs": logprobs}
+        choices.append({**head, **extras(rng, 10)})
+    usage: Any = {"prompt_tokens": 3, "completion_tokens": rng.choice((0, 7, 10**25)), "total_tokens": 10}
     if rare(rng, 3):
-        usage |= {"prompt_tokens_details": {"cached_tokens": 1, "x": None}, **extras(rng, 3)}  # type: ignore[dict-item]
-    return CompletionModel(
-        id=rng.choice(("chatcmpl-1", "id-é")),
-        created=rng.choice((1700000000, 10**30)),
-        model=rng.choice(("model-a", "mödel")),
-        choices=[choice_model(rng, index) for index in indexes],
-        usage=rng.choice((None, usage, usage)),
-        system_fingerprint=rng.choice((None, "fp_1")),
-        service_tier=rng.choice((None, "default")),
-        extra=extras(rng),
-    )
+        usage |= {"prompt_tokens_details": {"cached_tokens": 1, "x": None}, **extras(rng, 3)}
+    return {
+        "id": rng.choice(("chatcmpl-1", "id-é")),
+        "object": "chat.completion",
+        "created": rng.choice((1700000000, 10**30)),
+        "model": rng.choice(("model-a", "mödel")),
+        "choices": choices,
+        "usage": usage if rng.randrange(3) else None,
+        **{key: item for key, item in (("system_fingerprint", "fp_1"), ("service_tier", "default")) if rare(rng, 2)},
+        **extras(rng),
+    }
 
 
-def _call_track(rng: Random, call: Call, by: str) -> list[dict[str, Any]]:
-    """The deltas of one tool call (C6-C8). Under "#": what tells the rest of the telling about this one."""
-    pieces: list[Any] = cut(rng, call.arguments)
-    deltas: list[dict[str, Any]] = [{"function": {"arguments": piece}} for piece in pieces]
-    head: dict[str, Any] = {"function": {"name": call.name}}
-    if rare(rng, 2):
-        head["function"]["arguments"] = rng.choice(("", None))
-    if _whole_object(call) and rare(rng, 8):
-        head["function"]["arguments"] = json.loads(call.arguments)
-        deltas = []
+def tell_call(rng: Random, call: Fields, by: str, number: int) -> list[Fields]:
+    """The deltas of one tool call (C6-C8); "#" is its number, for `addressed`."""
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    head: Fields = {"function": {"name": name}}
+    deltas: list[Fields] = [{"function": {"arguments": piece}} for piece in cut(rng, arguments)]
+    if rare(rng, 8) and arguments.startswith("{") and arguments.isascii() and _is_compact(arguments):
+        head["function"]["arguments"], deltas = json.loads(arguments), []  # C8
     elif rare(rng, 3):
-        head["function"]["arguments"] = pieces[0]
-        deltas.pop(0)
+        head["function"]["arguments"] = deltas.pop(0)["function"]["arguments"]
+    elif rare(rng, 2):
+        head["function"]["arguments"] = rng.choice(("", None))
     deltas.insert(0, head)
-    if by == "index" and len(call.name) > 4 and "arguments" not in head["function"] and rare(rng, 4):
-        head["function"]["name"] = call.name[:3]  # a name in pieces (C7)
-        deltas[1:1] = [{"function": {"name": call.name[3:]}}, {"function": {}}]
+    named = identified = 0
+    if by == "index" and len(name) > 4 and "arguments" not in head["function"] and rare(rng, 4):
+        head["function"]["name"] = name[:3]  # a name in pieces (C7)
+        deltas[1:1] = [{"function": {"name": name[3:]}}, {"function": {}}]
         named = 1
-    elif by == "index" and call.id is not None and rare(rng, 6) and len(deltas) > 1:
+    elif by == "index" and call["id"] is not None and len(deltas) > 1 and rare(rng, 6):
         named = rng.randrange(1, len(deltas))  # the name late, after arguments
-        del head["function"]["name"]
-        deltas[named]["function"]["name"] = call.name
-    else:
-        named = 0
-    identified = 0
-    if call.id is not None and by == "index" and rare(rng, 5):
+        deltas[named]["function"]["name"] = head["function"].pop("name")
+    if call["id"] is not None and by == "index" and rare(rng, 5):
         identified = rng.randint(min(named + 1, len(deltas) - 1), len(deltas) - 1)  # the id late
     for i, delta in enumerate(deltas):
-        delta["#"] = call
-        if call.id is None:
-            delta.update(rng.choice(({}, {"id": None}, {"id": ""})))
-        elif i == identified or (i > identified and i > named and rare(rng, 4)) or (by != "index" and i == 0):
-            delta["id"] = call.id
-        elif i != identified and rare(rng, 4):
+        delta["#"] = number
+        if call["id"] is not None and (i == identified or (i > max(named, identified) and rare(rng, 4))):
+            delta["id"] = call["id"]
+        elif rare(rng, 4):
             delta["id"] = rng.choice(("", None))
         if i > max(named, identified) and by == "index" and rare(rng, 6):
-            delta["function"]["name"] = rng.choice((call.name, "", None))
-        if rare(rng, 6) and by == "index":
-            delta["#index"] = "digits"
+            delta["function"]["name"] = rng.choice((name, "", None))
     places = [delta for delta in deltas if "name" not in delta["function"]] or deltas[-1:]
-    for extra, at in ((call.extra, places), (call.function, [delta["function"] for delta in places])):
-        say(rng, at, extra, lambda: value(rng, 1))
-    if call.type != "function" or rare(rng, 2):
-        at = rng.randrange(len(deltas))
-        deltas[at]["type"] = call.type
-        for delta in deltas[at:]:
-            if rare(rng, 4):
-                delta["type"] = call.type
+    more = {key: item for key, item in call.items() if key not in {"id", "type", "function"}}
+    say(rng, places, more, lambda: value(rng, 1))
+    more = {key: item for key, item in call["function"].items() if key not in {"name", "arguments"}}
+    say(rng, [delta["function"] for delta in places], more, lambda: value(rng, 1))
+    if call["type"] != "function" or rare(rng, 2):
+        first, *later = deltas[rng.randrange(len(deltas)) :]
+        for delta in (first, *some(rng, later, 4)):
+            delta["type"] = call["type"] if delta is first else rng.choice((call["type"], "other", ""))
     return deltas
-
-
-def _whole_object(call: Call) -> bool:
-    """Whether the arguments could come as an object in place of text."""
-    return call.arguments.startswith("{") and call.arguments.isascii() and _is_compact(call.arguments)
 
 
 def _is_compact(string: str) -> bool:
-    try:
-        return compact(json.loads(string)) == string
-    except ValueError:
-        return False
+    return compact(json.loads(string)) == string if string.endswith("}") else False
 
 
-def _address(rng: Random, deltas: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+def addressed(rng: Random, deltas: list[Fields], by: str, indexes: list[int]) -> list[Fields]:
     """Give each tool call delta of a choice an index or an id, or nothing where the rules find its call (C6)."""
-    seen: list[Call] = []
-    opened: list[Call] = []
+    newest, touched = -1, -1
+    ids = {delta["#"]: delta["id"] for delta in deltas if delta.get("id")}
     for delta in deltas:
-        if (call := delta.pop("#", None)) is None:
-            continue
-        digits = delta.pop("#index", None)
-        first = call not in seen
-        last_touched = bool(seen) and seen[-1] is call
-        named = bool(delta["function"].get("name"))
-        if first:
-            opened.append(call)
-        seen.append(call)
+        number = delta.pop("#")
+        plain = number == touched and not delta["function"].get("name")
+        newest, touched = max(newest, number), number
         if by == "index":
-            if last_touched and not named and not delta.get("id") and rare(rng, 5):
-                delta.update(rng.choice(({}, {"index": None})))
-            else:
-                delta["index"] = str(call.index) if digits else call.index
+            if not (plain and not delta.get("id") and rare(rng, 5)):
+                delta["index"] = str(indexes[number]) if rare(rng, 6) else indexes[number]
         elif by == "one index":
-            delta["index"] = 0
-            if opened[-1] is not call:
-                delta["id"] = call.id
+            delta |= {"index": 0} | ({"id": ids[number]} if newest != number else {})
         else:
-            delta.update(rng.choice(({}, {"index": None}, {"index": -1})))
-            if not last_touched or named:
-                delta["id"] = call.id
+            delta |= rng.choice(({}, {"index": None}, {"index": -1}))
+            delta |= {} if plain else {"id": ids[number]}
     return deltas
 
 
-def _choice_ops(rng: Random, choice: ChoiceModel) -> list[dict[str, Any]]:
+def tell_choice(rng: Random, choice: Fields) -> list[Fields]:
     """What a choice says, piece by piece: each a part of one chunk's choice, fields of its delta under "delta"."""
-    tracks: list[list[dict[str, Any]]] = []
+    answer = dict(choice["message"])
+    content, parts = answer.pop("content"), answer.pop("content_parts", [])
+    tracks: list[list[Fields]] = []
 
     def deltas(key: str, items: Iterable[Any]) -> None:
         tracks.append([{"delta": {key: item}} for item in items])
 
-    if choice.content is not None:
-        pieces: list[Any] = cut(rng, choice.content)
-        if choice.parts or rare(rng, 10):  # as a list of parts (C4)
-            kept = list(choice.parts)
-            pieces = [[{"type": "text", "text": piece}] if rare(rng, 2) else piece for piece in pieces]
-            pieces = merge(rng, [pieces, [[part] for part in kept]])
+    if content is not None:
+        pieces: list[Any] = cut(rng, content)
+        if parts or rare(rng, 8):  # as a list of parts (C4)
+            pieces = [rng.choice((piece, [piece], [{"type": "text", "text": piece}])) for piece in pieces]
+            pieces = merge(rng, [pieces, [[part] for part in parts]])
         deltas("content", [*pieces, *some(rng, [None], 4)])
-    if choice.reasoning is not None:
-        track = []
-        for piece in cut(rng, choice.reasoning):
-            keys = ["reasoning", "reasoning_content"]
-            if choice.reasoning_keys != "both":
-                keys = [choice.reasoning_keys]
-            elif rare(rng, 3):
-                keys = [rng.choice(keys)]
-            track.append({"delta": dict.fromkeys(keys, piece)})
-        if choice.reasoning_keys == "both":  # so that both keys were seen
-            track.append({"delta": {"reasoning_content": "", "reasoning": ""}})
+    if "reasoning" in answer:  # C5
+        deltas("reasoning", cut(rng, answer.pop("reasoning")))
+    if "reasoning_content" in answer:
+        track = [{"delta": {"reasoning_content": "", "reasoning": ""}}]
+        for piece in cut(rng, answer.pop("reasoning_content")):
+            both = {"reasoning": piece, "reasoning_content": piece}
+            part = {"type": "thinking", "thinking": rng.choice((piece, [{"type": "text", "text": piece}]))}  # C4
+            track.append({"delta": rng.choice((both, both, *({key: piece} for key in both), {"content": [part]}))})
         tracks.append(track)
-    if choice.refusal is not None:
-        deltas("refusal", cut(rng, choice.refusal))
-    calls = [_call_track(rng, call, choice.calls_by) for call in choice.calls]
-    merged = merge(rng, calls, ordered=choice.calls_by != "index")
-    tracks.append([{"delta": {"tool_calls": [delta]}} for delta in _address(rng, merged, choice.calls_by)])
-    if choice.function_call is not None:
-        pieces = cut(rng, choice.function_call["arguments"])
-        deltas("function_call", [{"name": choice.function_call["name"]}, *({"arguments": piece} for piece in pieces)])
-    if choice.logprobs is not None:
-        track = []
-        for key, items in choice.logprobs.items():
-            at = rng.randint(0, len(items))
-            track += [{"logprobs": {key: part}} for part in (items[:at], items[at:])]
-        tracks.append([*track, *some(rng, [{"logprobs": None}], 3)])
-    deltas("reasoning_details", merge(rng, [_detail_track(rng, entry) for entry in choice.details], ordered=True))
-    at = rng.randint(0, len(choice.annotations))
-    deltas("annotations", [part for part in (choice.annotations[:at], choice.annotations[at:]) if part])
-    if choice.audio is not None:
-        lanes = [[{key: piece} for piece in cut(rng, choice.audio[key])] for key in ("data", "transcript")]
-        deltas("audio", [{"id": choice.audio["id"]}, *merge(rng, lanes), {"expires_at": choice.audio["expires_at"]}])
-    places: list[dict[str, Any]] = [{}, {}]
-    say(rng, places, choice.extra, lambda: text(rng, 1))
-    for key, items in choice.lists.items():
-        at = rng.randint(0, len(items))
-        places[0][key], places[1][key] = items[:at], items[at:]
-    tracks.append([{"delta": place} for place in places if place])
-    tops: list[dict[str, Any]] = [{}, {}]
-    say(rng, tops, choice.choice_extra, lambda: value(rng, 1))
-    tracks.append([top for top in tops if top])
-    ops = merge(rng, tracks)
-    finishes = [{"finish_reason": choice.finish_reason}] if choice.finish_reason is not None else []
+    if "refusal" in answer:
+        deltas("refusal", cut(rng, answer.pop("refusal")))
+    if "tool_calls" in answer:
+        calls = answer.pop("tool_calls")
+        by = rng.choice(("index", "index", "id", "one index")) if all(call["id"] for call in calls) else "index"
+        track = merge(rng, [tell_call(rng, call, by, i) for i, call in enumerate(calls)], ordered=by != "index")
+        start, step = rng.choice((0, 0, 1, 3)), rng.choice((1, 1, 2))
+        deltas("tool_calls", ([delta] for delta in addressed(rng, track, by, [start, start + step, start + 2 * step])))
+    if "function_call" in answer:
+        call = answer.pop("function_call")
+        deltas("function_call", [{"name": call["name"]}, *({"arguments": x} for x in cut(rng, call["arguments"]))])
+    if choice["logprobs"] is not None:
+        halves = [{"logprobs": {key: part}} for key, items in choice["logprobs"].items() for part in halved(rng, items)]
+        tracks.append([*halves, *some(rng, [{"logprobs": None}], 3)])
+    if "reasoning_details" in answer:  # C12
+        details = [[[part] for part in tell_detail(rng, entry)] for entry in answer.pop("reasoning_details")]
+        deltas("reasoning_details", merge(rng, details, ordered=True))
+    if "audio" in answer:
+        audio = answer.pop("audio")
+        lanes = [[{key: piece} for piece in cut(rng, audio[key])] for key in ("data", "transcript")]
+        deltas("audio", [{"id": audio["id"]}, *merge(rng, lanes), {"expires_at": audio["expires_at"]}])
+    for key in ("annotations", "x_list"):
+        deltas(key, halved(rng, answer.pop(key, [])))
+    del answer["role"]
+    places: list[Fields] = [{}, {}]
+    say(rng, places, answer, lambda: text(rng, 1))
+    tops: list[Fields] = [{}, {}]
+    more = {key: item for key, item in choice.items() if key not in {"index", "message", "finish_reason", "logprobs"}}
+    say(rng, tops, more, lambda: value(rng, 1))
+    ops = merge(rng, [*tracks, [{"delta": place} for place in places if place], [top for top in tops if top]])
+    reason = choice["finish_reason"]
+    finishes = [{"finish_reason": reason}] if reason is not None else []
     if finishes and rare(rng, 6):  # the first real one stands, but "stop" gives way (C9)
-        other = {"finish_reason": "stop"}
-        finishes.insert(0 if choice.finish_reason != "stop" else 1, other)
+        finishes.insert(reason == "stop" or rng.randrange(2), {"finish_reason": "stop"})
+        finishes += [{"finish_reason": "length"}] if reason not in {"stop", "length"} and rare(rng, 2) else []
     at = len(ops)
     if finishes and rare(rng, 6):  # content after it still appends (C9), but a pair cut there is two lone halves (B1)
-        at -= rng.randint(0, next((i for i, op in enumerate(reversed(ops)) if _begins_low(op)), at))
+        at -= rng.randint(0, next((i for i, op in enumerate(reversed(ops)) if begins_low(op)), at))
     return [*ops[:at], *finishes, *ops[at:]] or [{"delta": {}}]
 
 
-def _begins_low(json_value: JSON) -> bool:
-    """Whether some text in it begins with the second half of a pair."""
-    if isinstance(json_value, dict | list):
-        return any(map(_begins_low, json_value.values() if isinstance(json_value, dict) else json_value))
-    return isinstance(json_value, str) and "\udc00" <= json_value[:1] <= "\udfff"
+def halved(rng: Random, items: list[Any]) -> list[list[Any]]:
+    """A list in two parts."""
+    at = rng.randint(0, len(items))
+    return [items[:at], items[at:]] if items else []
 
 
-def _detail_track(rng: Random, entry: dict[str, Any]) -> list[list[dict[str, Any]]]:
+def tell_detail(rng: Random, entry: Fields) -> list[Fields]:
     """An entry of reasoning_details in fragments that merge by index and type (C12)."""
     if "index" not in entry:
-        return [[entry]]
-    key = "text" if "text" in entry else "summary"
+        return [entry]
+    key = next(key for key in ("text", "summary", "data") if key in entry)
     track = [{"type": entry["type"], "index": entry["index"], key: piece} for piece in cut(rng, entry[key])]
-    for name in ("format", "id"):
-        if name in entry:
-            track[0][name] = entry[name]
-            if rare(rng, 3):
-                track[-1].setdefault(name, "later")
-    return [[fragment] for fragment in track]
+    if "id" in entry:
+        track[0]["id"] = entry["id"]
+        track[-1].setdefault("id", rng.choice((None, "later")))
+    return track
 
 
-def _fits(place: dict[str, Any], op: dict[str, Any]) -> bool:
-    """Whether an op can be said in the same choice of the same chunk."""
-    if "finish_reason" in place:
-        return False
+def put(place: Fields, op: Fields) -> bool:
+    """Say what a choice says in a chunk's entry for it, if there is room."""
     delta, more = place.get("delta", {}), op.get("delta", {})
-    if "tool_calls" in more and "tool_calls" in delta:
-        return more.keys() == {"tool_calls"}
-    if {"reasoning", "reasoning_content"} & more.keys() and {"reasoning", "reasoning_content"} & delta.keys():
+    mirrored = {"reasoning", "reasoning_content", "content"}
+    if "finish_reason" in place or (place.keys() & op.keys()) - {"delta"}:
         return False
-    return not (place.keys() & op.keys() - {"delta"}) and not (delta.keys() & more.keys())
+    if (delta.keys() & more.keys()) - {"tool_calls"} or (mirrored & delta.keys() and mirrored & more.keys()):
+        return False
+    calls = [*delta.get("tool_calls", ()), *more.get("tool_calls", ())]
+    place |= {**op, "delta": {**delta, **more, **({"tool_calls": calls} if calls else {})}}
+    return True
 
 
-def _put(place: dict[str, Any], op: dict[str, Any]) -> None:
-    delta = place.setdefault("delta", {})
-    for key, item in op.get("delta", {}).items():
-        if key == "tool_calls":
-            delta[key] = delta.get(key, []) + item
-        else:
-            delta[key] = item
-    place |= {key: item for key, item in op.items() if key != "delta"}
-
-
-def tell_completion(rng: Random, model: CompletionModel, *, noisy: bool = True) -> list[Event]:
+def tell_completion(rng: Random, final: Fields, *, noisy: bool = True) -> list[Event]:
     """One of the streams that say the completion; `noisy` with events that change nothing in between."""
-    ops = merge(rng, [[(choice, op) for op in _choice_ops(rng, choice)] for choice in model.choices])
+    choices = {choice["index"]: choice for choice in final["choices"]}
     packed = rng.randrange(3)
-    chunks: list[dict[int, dict[str, Any]]] = []
-    for choice, op in ops:
-        if not (chunks and packed and rare(rng, 4 - packed) and _fits(chunks[-1].get(choice.index, {}), op)):
-            chunks.append({})
-        _put(chunks[-1].setdefault(choice.index, {}), op)
-    events: list[dict[str, Any]] = [{"choices": _entries(rng, chunk, model)} for chunk in chunks]
-    roles = {choice.index: rng.choice(("first", "every")) for choice in model.choices}
-    for choice in model.choices:
-        _say_role(rng, events, choice, roles[choice.index])
+    chunks: list[dict[int, Fields]] = []
+    for index, op in merge(rng, [[(index, op) for op in tell_choice(rng, choices[index])] for index in choices]):
+        if not (chunks and packed and rare(rng, 4 - packed) and put(chunks[-1].setdefault(index, {}), op)):
+            chunks.append({index: {}})
+            put(chunks[-1][index], op)
+    events = [{"choices": [tell_entry(rng, chunk, index) for index in chunk]} for chunk in chunks]
+    for index, choice in choices.items():  # C3
+        role, every = choice["message"]["role"], rare(rng, 2)
+        left = [role] if role != "assistant" or every or rng.randrange(2) else []
+        for entry in (entry for event in events for entry in event["choices"] if entry["index"] == index):
+            if left or every:
+                entry["delta"] = {
+                    "role": left.pop() if left else rng.choice((role, "other")),
+                    **(entry.get("delta") or {}),
+                }
+            elif entry.get("delta") is not None and rare(rng, 6):
+                entry["delta"]["role"] = rng.choice((None, ""))
+    for event in events:
+        for position, entry in enumerate(event["choices"]):  # C2
+            if entry["index"] == (position if len(event["choices"]) > 1 else 0) and rare(rng, 12):
+                entry.pop("index") if rare(rng, 2) else entry.update(index=None)
     if rare(rng, 6):  # a first chunk without a choice (C1)
         events.insert(0, {"choices": rng.choice(([], None))})
-    done = rng.randrange(4) > 0 or any(choice.finish_reason is None for choice in model.choices)
-    _say_envelope(rng, events, model)
-    told: list[Event] = list(events)
-    told += ["[DONE]"] if done else []
-    if model.usage is not None:
-        told = _say_usage(rng, told, model)
+    tell_envelope(rng, events, final)
+    done = rng.randrange(4) > 0 or any(choice["finish_reason"] is None for choice in final["choices"])
+    told = [*events, *(["[DONE]"] if done else [])]
+    if final["usage"] is not None:
+        told = tell_usages(rng, told, final)
+    if noisy and done and rare(rng, 8):  # what comes after the end (C15)
+        told.append(rng.choice(("[DONE]", {key: item for key, item in events[-1].items() if key != "usage"})))
     return copy.deepcopy(sprinkle(rng, told, completion_noise, 8) if noisy else told)
 
 
-def _entries(rng: Random, chunk: dict[int, dict[str, Any]], model: CompletionModel) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = []
-    for index, place in chunk.items():
-        entry = {"index": index, **place}
-        if not entry["delta"] and rare(rng, 2):
-            entry["delta"] = None
-            if rare(rng, 2):
-                del entry["delta"]
-        entry.setdefault("finish_reason", rng.choice(UNSAID))
-        if rare(rng, 3):
-            entry.setdefault("logprobs", None)
-        if rare(rng, 6):
-            entry.setdefault("delta", {})
-            (entry["delta"] or {}).setdefault("obfuscation", "padding")
-        if [choice.index for choice in model.choices] == [0] and rare(rng, 8):
-            del entry["index"]
-        entries.append(entry)
-    return entries
+def tell_entry(rng: Random, chunk: dict[int, Fields], index: int) -> Fields:
+    """What a chunk says of a choice, and all that it might say besides."""
+    entry = {"index": index, **chunk[index]}
+    entry.setdefault("finish_reason", rng.choice(UNSAID))
+    if rare(rng, 3):
+        entry.setdefault("logprobs", None)
+    if not entry.get("delta") and rare(rng, 2):
+        entry |= {"delta": None}
+        if rare(rng, 2):
+            del entry["delta"]
+    elif rare(rng, 6):
+        entry["delta"]["obfuscation"] = "padding"
+    return entry
 
 
-def _say_role(rng: Random, events: list[dict[str, Any]], choice: ChoiceModel, how: str) -> None:
-    said = choice.role is None
-    for event in events:
-        for entry in event["choices"] or ():
-            if entry.get("index", 0) != choice.index:
-                continue
-            if not said or (how == "every" and choice.role is not None):
-                entry["delta"] = {"role": choice.role, **(entry.get("delta") or {})}
-                said = True
-            elif entry.get("delta") is not None and rare(rng, 6):
-                entry["delta"]["role"] = rng.choice((None, ""))
-
-
-def _say_envelope(rng: Random, events: list[dict[str, Any]], model: CompletionModel) -> None:
+def tell_envelope(rng: Random, events: list[Fields], final: Fields) -> None:
     """Each chunk's own fields: the first non-empty id, model and created stand, the others' last (C1, C13)."""
     empty = rng.randrange(len(events)) if rare(rng, 4) else 0
     for i, event in enumerate(events):
         event["object"] = rng.choice(("chat.completion.chunk", "chat.completion.chunk", ""))
-        for key, item, nothing in (("id", model.id, ""), ("created", model.created, 0), ("model", model.model, "")):
+        for key, nothing, other in (("id", "", "other"), ("created", 0, 1800000000 + i), ("model", "", "other")):
             if i < empty or (i > empty and rare(rng, 8)):
-                event.update(rng.choice(({}, {key: None}, {key: nothing})))
+                event |= rng.choice(({}, {key: None}, {key: nothing}, {key: other if i > empty else nothing}))
             else:
-                event[key] = item
-        if i > empty and rare(rng, 6):
-            event["created"] = 1800000000 + i
+                event[key] = final[key]
         if i and rare(rng, 5):
             event["usage"] = None
-    known = {"system_fingerprint": model.system_fingerprint, "service_tier": model.service_tier}
-    say(rng, events, {key: item for key, item in known.items() if item is not None}, lambda: "other")
-    say(rng, events, model.extra, lambda: value(rng, 1))
+    known = ("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier")
+    lasts = {key: final[key] for key in known[-2:] if key in final}
+    say(rng, events, lasts, lambda: "other")
+    say(rng, events, {key: item for key, item in final.items() if key not in known}, lambda: value(rng, 1))
 
 
-def _say_usage(rng: Random, events: list[Event], model: CompletionModel) -> list[Event]:
-    """The usage in a chunk of its own, in one that is there, or in each (C10). The last one counts, as a whole."""
-    where = rng.choice(("own", "own", "chunk", "each"))
+def tell_usages(rng: Random, events: list[Event], final: Fields) -> list[Event]:
+    """The usage in a chunk of its own, in one that is there, in each, or in a choice (C10). The last one counts."""
+    where = rng.choice(("own", "own", "chunk", "each", "choice"))
     chunks = [event for event in events if isinstance(event, dict)]
+    earlier = {"prompt_tokens": 3, "x_earlier": True}
     if where == "own":
-        chunk = {"id": model.id, "choices": rng.choice(([], None)), "usage": model.usage}
         after = rng.randint(len(chunks), len(events))  # [DONE] may have come (C15)
+        chunk = {"id": final["id"], "choices": rng.choice(([], None)), "usage": final["usage"]}
         return [*events[:after], chunk, *events[after:]]
-    chunks[-1]["usage"] = model.usage
-    if where == "each":
-        for chunk in chunks[:-1]:
-            chunk["usage"] = {"prompt_tokens": 3, "x_earlier": True}
+    if where == "choice":
+        chunks[-1]["choices"][-1]["usage"] = final["usage"]
+        return events
+    chunks[-1]["usage"] = final["usage"]
+    for chunk in chunks[:-1] if where == "each" else ():
+        chunk["usage"] = earlier
+        if chunk["choices"] and rare(rng, 4):  # beside the chunk's own it says nothing
+            chunk["choices"][0]["usage"] = earlier
     return events
 
 
@@ -906,113 +731,94 @@ def completion_noise(rng: Random) -> Event:
 # ------------------------------------------------------------------------------------------------ the same, cut or mixed
 
 
-UNSAID = (None, "", "null")  # what a finish_reason says nothing by (C9)
+Path = tuple[Any, ...]
 
 
-def _fragment(event: Event) -> tuple[Any, str, Callable[[str], Event]] | None:
-    """Of a Messages event that is one fragment of a text: (which text, the piece, the event with another piece)."""
+def message_place(event: Event) -> tuple[Any, list[Path]]:
+    """Which block an event is about, and where its piece is if it is nothing but a fragment."""
     match event:
-        case {"type": "content_block_delta", "index": int(index), "delta": {"type": str(kind), **rest}}:
-            if len(event) == 3 and len(rest) == 1 and kind != "citations_delta":
-                ((key, piece),) = rest.items()
-                if isinstance(piece, str):
-                    return (index, kind), piece, lambda piece: {**event, "delta": {"type": kind, key: piece}}
-    return None
+        case {"type": "content_block_delta", "index": int(index), "delta": {"type": str(), **rest}}:
+            plain = len(event) == 3 and len(rest) == 1
+            return (index, None), [("delta", key) for key in ("partial_json", *TEXTS) if plain and key in rest]
+        case {"type": "content_block_start" | "content_block_stop", "index": int(index)}:
+            return (index, None), []
+    return None, []
 
 
-def _chunk_fragment(event: Event) -> tuple[Any, str, Callable[[str], Event]] | None:
-    """Of a chunk that is one fragment of a text: (which text, the piece, the chunk with another piece)."""
+def completion_place(event: Event) -> tuple[Any, list[Path]]:
+    """Which choice and call a chunk is about, and where its piece is, mirrored or not, if it is only a fragment."""
     match event:
-        case {"choices": [{"index": int(index), "delta": dict(delta)} as choice]} if not _says_more(event, choice):
-            keys = [key for key in delta if key != "obfuscation"]
-            pieces = [delta[key] for key in keys]
-            one_text = (keys and set(keys) <= {"reasoning", "reasoning_content"}) or keys in (["content"], ["refusal"])
-            if one_text and isinstance(pieces[0], str) and pieces[-1] == pieces[0]:
-                place = (index, *keys, _envelope_of(event))
-                return place, pieces[0], lambda piece: _with_delta(event, dict.fromkeys(keys, piece))
-            match delta:
-                case {"tool_calls": [{"index": int(at), "function": {"arguments": str(piece), **rest}, **more}]}:
-                    if len(delta) == 1 and not rest and not more:
-                        place = (index, "tool_calls", at, _envelope_of(event))
-                        return place, piece, lambda piece: _with_delta(event, _arguments(at, piece))
-    return None
+        case {"choices": [{"index": int(index), "delta": dict(delta)} as choice]}:
+            says_more = event.get("usage") or choice.get("logprobs") or choice.get("finish_reason") not in UNSAID
+            keys = delta.keys() - {"obfuscation"}
+            at: Path = ("choices", 0, "delta")
+            if says_more or choice.keys() - {"index", "delta", "finish_reason", "logprobs"}:
+                return (index, None), []
+            if keys == {"tool_calls"} and len(delta["tool_calls"]) == 1:
+                call = delta["tool_calls"][0]
+                plain = call.keys() == {"index", "function"} and call["function"].keys() == {"arguments"}
+                number = call.get("index") if type(call.get("index")) is int else None
+                return (index, number), [(*at, "tool_calls", 0, "function", "arguments")] if plain else []
+            texts = len(keys) == 1 and keys <= {"content", "refusal"} or keys <= {"reasoning", "reasoning_content"}
+            return (index, None), [(*at, key) for key in keys if texts]
+        case {"choices": [{"index": int(index)}]}:
+            return (index, None), []
+    return None, []
 
 
-def _says_more(event: Event, choice: dict[str, Any]) -> bool:
-    said = event.get("usage") or choice.get("finish_reason") not in UNSAID or choice.get("logprobs")
-    return bool(said) or not choice.keys() <= {"index", "delta", "finish_reason", "logprobs"}
-
-
-def _envelope_of(event: Event) -> str:
-    return json.dumps({key: item for key, item in event.items() if key not in {"choices", "created"}})
-
-
-def _with_delta(event: Event, delta: dict[str, Any]) -> Event:
-    return {**event, "choices": [{**event["choices"][0], "delta": delta}]}
-
-
-def _arguments(index: int, piece: str) -> dict[str, Any]:
-    return {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-
-
-def _closed_by(event: Event) -> list[Any]:
+def closed_by(event: Event) -> list[Any]:
     """The blocks or choices whose texts an event closes: a pair that is cut after it is two lone halves (B1)."""
     match event:
         case {"type": "content_block_stop", "index": index}:
             return [index]
         case {"choices": list(choices)}:
-            return [choice.get("index", 0) for choice in choices if choice.get("finish_reason") not in UNSAID]
+            return [choice.get("index") or 0 for choice in choices if choice.get("finish_reason") not in UNSAID]
     return []
+
+
+def at_path(event: Event, path: Path) -> Any:
+    """What an event has there."""
+    for key in path:
+        event = event[key]
+    return event
+
+
+def with_piece(event: Event, paths: list[Path], piece: str) -> Event:
+    """The event with another piece of text."""
+    event = copy.deepcopy(event)
+    for *path, key in paths:
+        at_path(event, tuple(path))[key] = piece
+    return event
 
 
 def recut(rng: Random, fmt: Format, events: list[Event]) -> list[Event]:
     """The events with neighbouring fragments joined and others cut (law 4)."""
-    one = fmt.fragment
     closed: set[Any] = set()
     out: list[Event] = []
+    before: Any = None
     for event in events:
-        fragment = one(event)
-        if fragment is None or fragment[0][0] in closed:
-            closed.update(_closed_by(event))
+        place, paths = fmt.place(event)
+        texts = {piece for path in paths if isinstance(piece := at_path(event, path), str)}
+        closed.update(closed_by(event))
+        if len(texts) != 1 or place[0] in closed:
+            before = None
             out.append(event)
             continue
-        place, piece, with_piece = fragment
-        before = one(out[-1]) if out else None
-        if before is not None and before[0] == place and rare(rng, 2):
-            out[-1] = with_piece(paired(before[1] + piece))
+        (piece,) = texts
+        now = {key: item for key, item in with_piece(event, paths, "").items() if key not in {"created", "object"}}
+        if now == before and rare(rng, 2):
+            out[-1] = with_piece(out[-1], paths, paired(at_path(out[-1], paths[0]) + piece))
         else:
-            out += [with_piece(part) for part in cut(rng, piece)]
+            out += [with_piece(event, paths, part) for part in cut(rng, piece)]
+        before = now
     return out
 
 
-def commuted_message(rng: Random, events: list[Event]) -> list[Event]:
-    """The events with neighbours of different blocks swapped (law 5)."""
+def commuted(rng: Random, fmt: Format, events: list[Event]) -> list[Event]:
+    """The events with neighbours swapped that are about different blocks, choices, or calls with an index (law 5).
 
-    def block(event: Event) -> int | None:
-        match event:
-            case {"type": "content_block_start" | "content_block_delta" | "content_block_stop", "index": int(index)}:
-                return index
-        return None
-
-    events = list(events)
-    for i in [*range(len(events) - 1)] * 2:
-        a, b = block(events[i]), block(events[i + 1])
-        if a is not None and b is not None and a != b and rare(rng, 2):
-            events[i], events[i + 1] = events[i + 1], events[i]
-    return events
-
-
-def commuted_completion(rng: Random, events: list[Event]) -> list[Event]:
-    """The chunks with what neighbours say of different choices or tool calls swapped, each envelope in its place."""
-
-    def one(event: Event) -> tuple[int, int | None] | None:
-        match event:
-            case {"choices": [{"index": int(index), "delta": {"tool_calls": [{"index": int(at)}]} as delta}]}:
-                return index, (at if len(delta) == 1 and not _says_more(event, event["choices"][0]) else None)
-            case {"choices": [{"index": int(index)}]}:
-                return index, None
-        return None
-
+    Of a chunk its choices move, its envelope stays. Where a call is found by what came before it, calls keep order.
+    """
     calls = [
         call
         for event in events
@@ -1020,18 +826,17 @@ def commuted_completion(rng: Random, events: list[Event]) -> list[Event]:
         for choice in event.get("choices") or ()
         for call in (choice.get("delta") or {}).get("tool_calls") or ()
     ]
-    indexed = all(isinstance(call.get("index"), int) and call["index"] >= 0 for call in calls)
+    indexed = all(type(call.get("index")) is int and call["index"] >= 0 for call in calls)
     events = list(events)
     for i in [*range(len(events) - 1)] * 2:
-        a, b = one(events[i]), one(events[i + 1])
+        first, second = events[i], events[i + 1]
+        (a, _), (b, _) = fmt.place(first), fmt.place(second)
         if a is None or b is None or not rare(rng, 2):
             continue
-        if a[0] != b[0] or (indexed and a[1] is not None and b[1] is not None and a[1] != b[1]):
-            first, second = events[i], events[i + 1]
-            events[i], events[i + 1] = (
-                {**first, "choices": second["choices"]},
-                {**second, "choices": first["choices"]},
-            )
+        if a[0] != b[0] or (indexed and None not in (a[1], b[1]) and a[1] != b[1]):
+            events[i : i + 2] = second, first
+            if "choices" in first:
+                events[i : i + 2] = first | {"choices": second["choices"]}, second | {"choices": first["choices"]}
     return events
 
 
@@ -1047,7 +852,7 @@ def nested(depth: int) -> JSON:
 
 
 HOSTILE: tuple[JSON, ...] = (
-    *(None, True, False, 0, 1, -1, 1.0, -0.0, 1e300, 2**63, 10**100, -(10**5000)),
+    *(None, True, False, 0, 1, -1, 1.0, -0.0, 1e300, 2**63, 10**100, 10**5000, -(10**5000)),
     *("", "0", "[DONE]", "null", "error", '{"a": 1', "a" * 300, "\ud83d", "\ude00", "\ude00\ud83d", "\x00"),
     *([], {}, [[]], [None], {"": None}, {"error": {}}, {"type": "text"}, {"type": "x", "input": []}),
     *({"message": 1}, {"index": "0"}, {"\ud83d": {"\ude00": "\ud83d"}}),
@@ -1078,26 +883,23 @@ def hostile(rng: Random) -> JSON:
     return rng.choice(HOSTILE)
 
 
-def _retyped(rng: Random, old: JSON) -> JSON:
+def retyped(rng: Random, old: JSON) -> JSON:
+    """A value that says nearly the same in another type or shape."""
     shapes: list[Callable[[], JSON]] = [lambda: [old], lambda: {"a": old}, lambda: None, lambda: not old]
     if isinstance(old, int | float):
         shapes += [lambda: str(old % 10**9), lambda: float(old % 1000), lambda: -old]
     if isinstance(old, str):
-        shapes += [
-            lambda: paired("\ud83d" + old),
-            lambda: old + "\ud83d",
-            lambda: paired(old * 2),
-            lambda: old[: len(old) // 2],
-        ]
+        shapes += [lambda: paired("\ud83d" + old), lambda: old + "\ud83d"]
+        shapes += [lambda: paired(old * 2), lambda: old[: len(old) // 2]]
     if isinstance(old, dict | list):
         shapes += [lambda: list(old), lambda: str(len(old)), lambda: {str(i): x for i, x in enumerate(list(old))}]
     return rng.choice(shapes)()
 
 
-def _hurt(rng: Random, event: Event) -> Event:
-    """The event with one thing in it changed. It shares what is not changed."""
+def hurt_one(rng: Random, event: Event) -> Event:
+    """The event with one thing in it dropped, nulled, replaced, retyped or renamed. It shares what is not changed."""
     if not isinstance(event, dict | list) or not event or rare(rng, 8):
-        return hostile(rng) if rare(rng, 2) else _retyped(rng, event)
+        return hostile(rng) if rare(rng, 2) else retyped(rng, event)
     copied: Any = list(event) if isinstance(event, list) else dict(event)
     key = rng.choice(list(range(len(event)) if isinstance(event, list) else event))
     what = rng.randrange(12)
@@ -1108,13 +910,13 @@ def _hurt(rng: Random, event: Event) -> Event:
     elif what == 2:
         copied[key] = hostile(rng)
     elif what == 3:
-        copied[key] = _retyped(rng, event[key])
+        copied[key] = retyped(rng, event[key])
     elif what == 4 and isinstance(copied, dict):
         copied[rng.choice(WORDS)] = hostile(rng) if rare(rng, 2) else copied.pop(key)
     elif what == 4:
         copied.insert(key, hostile(rng) if rare(rng, 2) else copied[key])
     else:
-        copied[key] = _hurt(rng, event[key])
+        copied[key] = hurt_one(rng, event[key])
     return copied
 
 
@@ -1136,7 +938,7 @@ def hurt(rng: Random, events: list[Event], other: list[Event]) -> list[Event]:
         elif what == 4:
             events.insert(at, hostile(rng))
         elif at < len(events):
-            events[at] = _hurt(rng, events[at])
+            events[at] = hurt_one(rng, events[at])
     return events
 
 
@@ -1154,29 +956,8 @@ def wild(rng: Random, fmt: Format) -> list[Event]:
 # ------------------------------------------------------------------------------------------------ the two formats
 
 
-MESSAGE_NAMES = ("id", "model", "stop_reason", "stop_sequence", "usage")
-BLOCK_NAMES = ("id", "name", "citations", "signature", "content")
-COMPLETION_NAMES = ("id", "created", "model", "usage", "system_fingerprint", "service_tier")
-CHAT_MESSAGE_NAMES = ("content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "audio")
-
-
-def _normal_message(fields: dict[str, Any]) -> dict[str, Any]:
-    content = [without_nulls(block, BLOCK_NAMES) for block in fields["content"]]
-    return {**without_nulls(fields, MESSAGE_NAMES), "content": content}
-
-
-def _normal_completion(fields: dict[str, Any]) -> dict[str, Any]:
-    choices = []
-    for choice in fields["choices"]:
-        message = without_nulls(choice["message"], CHAT_MESSAGE_NAMES)
-        if "tool_calls" in message:
-            message["tool_calls"] = [without_nulls(call, ("id",)) for call in message["tool_calls"]]
-        choices.append({**without_nulls(choice, ("logprobs", "finish_reason")), "message": message})
-    return {**without_nulls(fields, COMPLETION_NAMES), "choices": choices}
-
-
-def _message_texts(message: messages.Message) -> Iterator[tuple[Any, str]]:
-    for block in message.content:
+def message_texts(value: messages.Message) -> Iterator[tuple[Any, str]]:
+    for block in value.content:
         for name in ("text", "thinking", "signature", "input_json"):
             yield (block.index, name), getattr(block, name, None) or ""
         content = block.raw.get("content") if isinstance(block, messages.OpaqueBlock) else None
@@ -1184,22 +965,22 @@ def _message_texts(message: messages.Message) -> Iterator[tuple[Any, str]]:
             yield (block.index, "content"), content
 
 
-def _message_inputs(message: messages.Message) -> Iterator[tuple[Any, Any]]:
-    for block in message.content:
+def message_inputs(value: messages.Message) -> Iterator[tuple[Any, Any]]:
+    for block in value.content:
         if isinstance(block, messages.ToolUseBlock):
-            yield block.index, block
+            yield (block.index, "input_json"), block
 
 
-def _completion_texts(completion: chat.Completion) -> Iterator[tuple[Any, str]]:
-    for choice in completion.choices:
+def completion_texts(value: chat.Completion) -> Iterator[tuple[Any, str]]:
+    for choice in value.choices:
         for name in ("content", "reasoning_content", "refusal"):
             yield (choice.index, name), getattr(choice.message, name) or ""
-    for place, call in _completion_inputs(completion):
+    for place, call in completion_inputs(value):
         yield place, call.arguments
 
 
-def _completion_inputs(completion: chat.Completion) -> Iterator[tuple[Any, Any]]:
-    for choice in completion.choices:
+def completion_inputs(value: chat.Completion) -> Iterator[tuple[Any, Any]]:
+    for choice in value.choices:
         seen: dict[Any, int] = {}
         for call in choice.message.tool_calls or ():
             seen[call.index] = seen.get(call.index, 0) + 1
@@ -1208,63 +989,33 @@ def _completion_inputs(completion: chat.Completion) -> Iterator[tuple[Any, Any]]
 
 @dataclass(frozen=True, repr=False)
 class Format:
-    """What the laws need to know of a format."""
+    """What the laws need to know of a format.
+
+    `texts`: each text of a value and its place; `inputs`: each tool input, its place the one of its raw text.
+    """
 
     name: str
     module: ModuleType
-    model: Callable[[Random], Any]
+    final: Callable[[Random], Fields]
     tell: Callable[..., list[Event]]
     unknown: Callable[[Random], Event]
-    noise: Callable[[Random], Event]
-    normal: Callable[[dict[str, Any]], dict[str, Any]]
+    place: Callable[[Event], tuple[Any, list[Path]]]
     texts: Callable[[Any], Iterator[tuple[Any, str]]]
     inputs: Callable[[Any], Iterator[tuple[Any, Any]]]
-    fragment: Callable[[Event], tuple[Any, str, Callable[[str], Event]] | None]
-    commuted: Callable[[Random, list[Event]], list[Event]]
 
     def __repr__(self) -> str:
         return self.name.upper()
 
-    def expected(self, model: Any) -> dict[str, Any]:
-        """What `fold(tell(model)).to_dict()` must be, `normal`."""
-        return self.normal(mend(model.to_dict()))
-
-    def path(self, place: Any, name: Any, *_: Any) -> tuple[Any, ...] | None:
-        """The path in `changes` of one of `texts`, None for the raw text of a tool input."""
-        if not isinstance(name, str) or name == "input_json":
-            return None
-        return ("content", place, name) if self.name == "messages" else ("choices", place, "message", name)
-
     def told(self, rng: Random, *, noisy: bool = True) -> list[Event]:
         """Any stream of any message."""
-        return self.tell(rng, self.model(rng), noisy=noisy)
+        return self.tell(rng, self.final(rng), noisy=noisy)
 
 
 MESSAGES = Format(
-    "messages",
-    messages,
-    message_model,
-    tell_message,
-    message_unknown,
-    message_noise,
-    _normal_message,
-    _message_texts,
-    _message_inputs,
-    _fragment,
-    commuted_message,
+    "messages", messages, message, tell_message, message_unknown, message_place, message_texts, message_inputs
 )
 CHAT = Format(
-    "chat",
-    chat,
-    completion_model,
-    tell_completion,
-    completion_unknown,
-    completion_noise,
-    _normal_completion,
-    _completion_texts,
-    _completion_inputs,
-    _chunk_fragment,
-    commuted_completion,
+    "chat", chat, completion, tell_completion, completion_unknown, completion_place, completion_texts, completion_inputs
 )
 FORMATS = (MESSAGES, CHAT)
 both_formats = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)

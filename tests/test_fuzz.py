@@ -4,7 +4,7 @@ Six doors, each with its own fuzzer: the two `step`s, `sse`, `recordings.read`, 
 input is made by a random number generator with a seed of its own. Quick in the suite; for a long run
 
     python -m tests.test_fuzz 1000000              # inputs, shared out among the doors
-    python -m tests.test_fuzz 1 messages 12345     # one input again, by its door and seed; its events printed
+    python -m tests.test_fuzz 1 messages 12345     # one input again, by its door and seed
 
 prints a line for each door, and for what it found the door, the seed, and the smallest stream of events that shows it.
 """
@@ -20,6 +20,7 @@ import pickle
 import sys
 import time
 import traceback
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,7 @@ from tests.tell import (
     MESSAGES,
     Event,
     Format,
+    both_formats,
     cut,
     hostile,
     hurt,
@@ -88,11 +90,18 @@ def recorded_events(rng: Random) -> list[Event]:
     return [*events[:3], *events[start : start + 20], *events[-3:]]
 
 
+@functools.cache
+def pooled(fmt: Format, number: int) -> list[Event]:
+    """One of the told streams that are hurt again and again: to hurt is faster than to tell."""
+    return fmt.told(Random(number))
+
+
 def stream(rng: Random, fmt: Format) -> list[Event]:
-    """A stream that nobody should send: told or recorded, then hurt more than once."""
-    events = recorded_events(rng) if rare(rng, 4) else wild(rng, fmt)
-    for _ in range(rng.randrange(3)):
-        events = hurt(rng, events, wild(rng, rng.choice(FORMATS)))
+    """A stream that nobody should send: told or recorded, then hurt, with pieces of another in it."""
+    kind = rng.randrange(8)
+    events = recorded_events(rng) if kind < 3 else pooled(fmt, rng.randrange(500)) if kind < 7 else wild(rng, fmt)
+    for _ in range(rng.randrange(4)):
+        events = hurt(rng, events, pooled(rng.choice(FORMATS), rng.randrange(500)))
     return events
 
 
@@ -194,11 +203,12 @@ def holds(rng: Random, fmt: Format, events: list[Event], start: Any) -> Any:
     again = fmt.module.State.from_json(state.to_json())
     assert again == state
     assert again.snapshot == state.snapshot
-    assert copy.deepcopy(state) == pickle.loads(pickle.dumps(state)) == state
-    more = wild(rng, fmt)[:6]
+    more = stream(rng, fmt)[:6]
     assert functools.reduce(fmt.module.step, more, again) == functools.reduce(fmt.module.step, more, state)
-    for one in fmt.module.states(events):
-        look(fmt, one)
+    if rare(rng, 4):
+        assert copy.deepcopy(state) == pickle.loads(pickle.dumps(state)) == state
+        for one in fmt.module.states(events):
+            look(fmt, one)
     return state
 
 
@@ -300,7 +310,7 @@ def body(rng: Random) -> bytes:
         data = data[:200] + data[start : start + 2000]
     else:
         end = rng.choice(("\n", "\r\n", "\r"))
-        lines = [text for event in wild(rng, rng.choice(FORMATS)) if (text := as_json(event)) is not None]
+        lines = [text for event in stream(rng, rng.choice(FORMATS)) if (text := as_json(event)) is not None]
         data = "".join(f"data: {line}{end}{end}" if kind == 2 else f"{line}{end}" for line in lines).encode()
     return junk(rng, data) if rng.randrange(4) else data
 
@@ -361,7 +371,7 @@ def door_recordings(rng: Random) -> None:
 def door_state(rng: Random) -> None:
     """State.from_json of anything is InvalidState or a state that works; no other exception, no code run."""
     fmt = rng.choice(FORMATS)
-    state = functools.reduce(fmt.module.step, wild(rng, fmt), fmt.module.State(limits=limits(rng)))
+    state = functools.reduce(fmt.module.step, stream(rng, fmt), fmt.module.State(limits=limits(rng)))
     data = state.to_json()
     kind = rng.randrange(5)
     if kind == 0:
@@ -380,7 +390,7 @@ def door_state(rng: Random) -> None:
     except InvalidState as error:
         encodes(str(error))
         return
-    holds(rng, fmt, wild(rng, fmt)[-12:], loaded)
+    holds(rng, fmt, stream(rng, fmt)[-12:], loaded)
 
 
 def door_json(rng: Random) -> None:
@@ -469,6 +479,81 @@ def test_deep_and_wide() -> None:
                 fmt.module.State.from_json(text)
             with pytest.raises(UnreadableRecording):
                 recordings.read(text.encode())
+
+
+HOARDS = {  # JSON that is much larger decoded than written, or that says it stands for much
+    "deep": b"[" * 10**6,
+    "deep and closed": b"[" * 10**5 + b"]" * 10**5,
+    "digits": b"9" * 10**6,
+    "objects": b"[" + b"{}," * 60_000 + b"{}]",
+    "a version": b'{"friendli_stream":"FMT","version":' + b"1" * 4000 + b"}",
+    "events": b'{"friendli_stream":"FMT","version":1,"event_number":'
+    + b"9" * 4000
+    + b',"size":-1,"outline":{},"fragments":[]}',
+    "keys": b'{"friendli_stream":"FMT","version":1,' + b",".join(b'"%d":0' % i for i in range(20_000)) + b"}",
+    "notes": b'{"friendli_stream":"FMT","version":1,"event_number":1,"size":1,"outline":{"strict":false,"limits":{},"notes":['
+    + b'{"code":"a","message":"b","event_number":1},' * 5_000
+    + b'0]},"fragments":[]}',
+    "fragments": b'{"friendli_stream":"FMT","version":1,"event_number":1,"size":1,"outline":{"strict":false,"limits":{}},"fragments":['
+    + b'[["text",0,"text"],"a"],' * 10_000
+    + b"0]}",
+}
+
+
+@pytest.mark.parametrize("hoard", HOARDS)
+@both_formats
+def test_saved_state_memory(fmt: Format, hoard: str) -> None:
+    """Law 8: what State.from_json takes to refuse untrusted bytes is bounded by their number."""
+    data = HOARDS[hoard].replace(b"FMT", fmt.name.encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidState):
+            fmt.module.State.from_json(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 150 * len(data) + 2**20  # an empty object takes 100 times its two bytes once decoded
+
+
+def test_saved_state_runs_nothing() -> None:
+    """Law 8: State.from_json opens, imports, compiles and runs nothing, whatever the bytes say."""
+    seen: list[str] = []
+    watching = False
+
+    def watch(event: str, _: Any) -> None:
+        if watching and event.split(".", maxsplit=1)[0] in {
+            "exec",
+            "compile",
+            "import",
+            "open",
+            "os",
+            "subprocess",
+            "pickle",
+            "socket",
+        }:
+            seen.append(event)
+
+    sys.addaudithook(watch)  # stays, but looks only here
+    for fmt in FORMATS:
+        saved = json.loads(functools.reduce(fmt.module.step, pooled(fmt, 1), fmt.module.State()).to_json())
+        fmt.module.State.from_json(json.dumps(saved))  # the converter is made when it is first asked for
+        evil = {"__reduce__": ["os.system", ["true"]], "py/object": "os.system", "_type": "os.system", "!": "exec"}
+        lies = [saved | {key: evil} for key in saved] + [saved | {"outline": saved["outline"] | evil}, evil]
+        lies += [saved | {"outline": saved["outline"] | {key: "os.system"}} for key in saved["outline"]]
+        for lie in lies:
+            text = json.dumps(lie)
+            watching = True
+            try:
+                fmt.module.State.from_json(text)
+            except InvalidState:
+                pass
+            finally:
+                watching = False
+    assert seen == []
+    watching = True
+    compile("0", "proof", "eval")
+    watching = False
+    assert seen == ["compile"], "the watch sees nothing"
 
 
 def test_what_is_no_json() -> None:
