@@ -1,9 +1,13 @@
 """Messages events, rule by rule (M1-M15, and what B1-B4 and J11-J12 say of messages)."""
 
 import copy
+import dataclasses
+import json
 import pickle
+from typing import TypedDict
 
 import attrs
+import cattrs
 import pytest
 
 from friendli_stream import (
@@ -129,8 +133,10 @@ def test_compaction():
     """M3: compaction_delta appends to its block's content, null adds nothing."""
     events = [start(), block(0, type="compaction", content=None)]
     assert run(*events).snapshot.content[0].to_dict() == {"type": "compaction", "content": None}
-    events += [delta(0, "compaction_delta", content=piece) for piece in ("a", None, "b")]
-    assert run(*events).snapshot.content[0].raw == {"type": "compaction", "content": "ab"}
+    pieces = [delta(0, "compaction_delta", content=piece) for piece in ("a", None, "b")]
+    assert run(*events, *pieces).snapshot.content[0].raw == {"type": "compaction", "content": "ab"}
+    started = run(start(), block(0, type="compaction", content="so "), *pieces)  # M2: what the start holds is kept
+    assert started.snapshot.content[0].raw == {"type": "compaction", "content": "so ab"}
 
 
 def test_tool_input():
@@ -190,16 +196,39 @@ def test_start_input():
     assert (other.type, other.input, other.id) == ("novel_use", {"b": 2}, None)
 
 
+@pytest.mark.parametrize("text", ["nul", "12", "-", "tr"])
+def test_bare_beginning(text):
+    """J4, J11: a number or literal that may go on is incomplete, with nothing certain in it, while the block is open."""
+    tool = run(start(), block(0, **TOOL), args(0, text)).snapshot.content[0]
+    assert (tool.input_state, tool.partial_input, tool.input_json) == ("incomplete", None, text)
+
+
 @attrs.define
 class Tide:
     pier: str
     days: int
 
 
+@dataclasses.dataclass
+class TideData:
+    pier: str
+    days: int
+
+
+class TideDict(TypedDict):
+    pier: str
+    days: int
+
+
 def test_input_as():
-    """An input is structured into the caller's class; a mismatch names the field."""
+    """An input is structured into the caller's class, whatever its kind; a mismatch names the field."""
     tool = run(start(), block(0, **TOOL), args(0, '{"pier": "N", "days": 2}'), stop(0)).snapshot.content[0]
     assert tool.input_as(Tide) == Tide("N", 2)
+    assert tool.input_as(TideData) == TideData("N", 2)
+    assert tool.input_as(TideDict) == {"pier": "N", "days": 2}
+    own = cattrs.Converter()
+    own.register_structure_hook(int, lambda value, _: value * 24)
+    assert tool.input_as(Tide, own) == Tide("N", 48)
     bad = run(start(), block(0, **TOOL), args(0, '{"pier": "N", "days": "soon"}'), stop(0)).snapshot.content[0]
     with pytest.raises(InvalidInput, match=r"does not fit Tide.*content\[0\].input.days") as caught:
         bad.input_as(Tide)
@@ -249,9 +278,9 @@ def test_implicit_block(kind, key, implied):
 
 def test_after_stop():
     """M6: text still appends after the stop, tool input does not; stops without start or again are noted."""
-    state = run(start(), block(0, **TEXT), text(0, "a\ud83d"), stop(0), text(0, "\ude00b"), block(1, **TOOL), stop(1), args(1, "{"),
-                stop(1), stop(7))  # fmt: skip
-    assert state.snapshot.text == "a\ufffd\ufffdb"
+    state = run(start(), block(0, **TEXT), text(0, "a\ud83d"), stop(0), text(0, "\ude00b"), text(0, "c"), block(1, **TOOL), stop(1),
+                args(1, "{"), stop(1), stop(7))  # fmt: skip
+    assert state.snapshot.text == "a\ufffd\ufffdbc"
     assert state.snapshot.content[1].input_json == "{}"
     assert [code for code, _ in codes(state)] == [
         "delta_after_stop",
@@ -319,6 +348,14 @@ def test_second_start():
     assert (state.status, codes(state)) == ("complete", [("after_end", "content_block_delta"), ("after_end", "error")])
 
 
+def test_answer_inside_of_a_stream():
+    """M11, M15: a whole answer with the id of the open message starts it again: ignored, and the message stays open."""
+    answer = start(content=[{"type": "text", "text": "b"}])["message"]
+    state = run(start(), block(0, **TEXT), text(0, "a"), answer)
+    assert (state.status, state.snapshot.text) == ("open", "a")
+    assert codes(state) == [("message_start_again", "message")]
+
+
 def test_states():
     """M11: a message_start after the end starts the next, and so does the one that made it fail."""
     events = [start(), END, start(), block(0, **TEXT), start("msg_2"), {"type": "ping"}, END]
@@ -338,6 +375,8 @@ def test_late_start():
     state = run(*late, start(), END)
     assert (state.result().id, state.result().text, state.usage.output_tokens) == ("msg_1", "a", 4)
     assert [code for code, _ in codes(state)] == ["missing_message_start", "late_message_start"]
+    prefilled = run(*late, start(content=[{"type": "text", "text": "head"}, {"type": "text", "text": "b"}]), END)
+    assert [part.text for part in prefilled.result().content] == ["a", "b"]  # what came first stays (M2)
     state = run(*late, END)
     assert (state.status, state.snapshot.text) == ("failed", "a")
     with pytest.raises(ProtocolError, match="without any message_start"):
@@ -348,6 +387,7 @@ def test_server_error():
     """M13: what came before stays, nothing after is folded."""
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "full"}, "request_id": "req_1"}
     state = run(start(), block(0, **TEXT), text(0, "a"), error, text(0, "b"), END)
+    assert state.message == state.snapshot
     assert (state.status, state.snapshot.text) == ("failed", "a")
     with pytest.raises(ServerError, match="overloaded_error: full") as caught:
         state.result()
@@ -419,10 +459,30 @@ def test_type_error():
 
 def test_answer_that_was_not_streamed():
     """M15: an event of type message is that message, complete."""
-    message = start(content=[{"type": "text", "text": "hi"}, {**TOOL, "input": {"a": 1}}], stop_reason="tool_use")[
-        "message"
-    ]
-    assert run(message).result().to_dict() == {**message, "content": message["content"]}
+    content = [{"type": "text", "text": "hi"}, {**TOOL, "input": {"a": 1}}]
+    message = start(content=content, stop_reason="tool_use")["message"]
+    assert run(message).result().to_dict() == message
+
+
+def test_events_of_an_sdk():
+    """An SDK's objects are their events, as they are and in `fold`, the accumulator and its `changes`."""
+
+    class Event:
+        def __init__(self, event):
+            self.event = event
+
+        def to_dict(self):
+            return self.event
+
+    events = [start(), block(0, **TEXT), text(0, "a"), {"type": "ping"}, text(0, "b"), stop(0), finish(), END]
+    expected = run(*events)
+    assert run(*map(Event, events)) == expected
+    assert messages.fold(map(Event, events)) == expected.result()
+    accumulator = messages.Accumulator()
+    for event in map(Event, events):
+        accumulator.feed(event)
+    assert accumulator.state == expected
+    assert accumulator.changes() == messages.changes(messages.State(), expected)
 
 
 def test_step_json():
@@ -448,7 +508,7 @@ def test_half_surrogates():
 @pytest.mark.parametrize(
     ("limits", "events"),
     [(Limits(content_blocks=1), [block(1, **TEXT)]), (Limits(text=60), [text(0, "x" * 60)]),
-     (Limits(extra_keys=1), [delta(0, "text_delta", text="", a=1, b=2)])],
+     (Limits(extra_keys=1), [delta(0, "text_delta", text="", a=1, b=2)]), (Limits(extra_keys=1), [finish(a=1, b=2)])],
 )  # fmt: skip
 def test_limits(limits, events):
     """B4: exceeding a limit fails the state, nothing of that event folded, the rest kept."""
@@ -477,15 +537,18 @@ def test_bad_limits(bad):
         Limits(**bad)
 
 
-def test_state_saved_anywhere():
+@pytest.mark.parametrize("strict", [False, True])
+def test_state_saved_anywhere(strict):
     """Law 10: to_json, pickle and copies at every point of a stream give the same state and the same end."""
     events = [
-        start(big=2**80), block(0, **TEXT), text(0, "a\ud83d"), {"type": "odd"}, text(0, "\ude00"), block(1, **TOOL), args(1, '{"a":'),
-        args(1, "1}"), stop(1), delta(0, "citations_delta", citation={"n": 2**70}), {"type": "error", "error": {"message": "m"}},
+        start(big=2**80), block(0, **TEXT), text(0, "a\ud83d"), text(0, "\ude00"), block(1, **TOOL), args(1, '{"a":'), args(1, "1}"), stop(1),
+        delta(0, "citations_delta", citation={"n": 2**70}), {"type": "odd"}, {"type": "error", "error": {"message": "m"}},
     ]  # fmt: skip
-    end = run(*events, limits=Limits(text=5000))
+    options = {"strict": strict, "limits": Limits(text=5000)}
+    end = run(*events, **options)
+    assert isinstance(end.error, ProtocolError if strict else ServerError)
     for cut in range(len(events) + 1):
-        state = run(*events[:cut], limits=Limits(text=5000))
+        state = run(*events[:cut], **options)
         for other in (
             messages.State.from_json(state.to_json()),
             pickle.loads(pickle.dumps(state)),
@@ -507,6 +570,19 @@ def test_invalid_state(data):
     """State.from_json raises InvalidState for anything else."""
     with pytest.raises(InvalidState):
         messages.State.from_json(data)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [(b'"raw":{', b'"raw":[],"z":{'), (b'"raw":{"type":"odd"}', b'"raw":[1]'), (b'"raw":{"type":"odd"}', b'"raw":null'),
+     (b'["text",0,"text"]', b'["text",7,"text"]'), (b'["text",0,"text"]', b'["text",0,"odd"]'), (b'"usage":{', b'"usage":[],"x":{')],
+)  # fmt: skip
+def test_state_that_no_stream_has(spoil):
+    """State.from_json raises InvalidState for a state whose parts do not fit together."""
+    good = run(start(), block(0, **TEXT), text(0, "a"), block(1, type="odd")).to_json()
+    assert spoil[0] in good
+    with pytest.raises(InvalidState):
+        messages.State.from_json(good.replace(*spoil))
 
 
 def test_changes():
@@ -542,6 +618,26 @@ def test_changes():
     assert messages.changes(run(*events[:6]), messages.step(resumed, events[6]))[0][1] == "text"
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [([text(0, "one")], [text(0, "two"), text(0, "!")]), ([args(1, '{"a"')], [args(1, '{"b":1'), args(1, "}")]),
+     ([block(2, **TOOL)], [block(2, **TEXT), text(2, "x")]), ([block(2, **TEXT)], [text(0, "x"), text(0, "y")]),
+     ([text(0, "longer"), text(0, "text")], [text(0, "t"), {"type": "ping"}]), ([text(0, "x")], [{"type": "ping"}])],
+)  # fmt: skip
+def test_changes_between_branches(left, right):
+    """`changes` for two branches of one state, neither a beginning of the other: all of the newer one."""
+    root = run(start(), block(0, **TEXT), block(1, **TOOL))
+    for read in (False, True):
+        older, newer = (root, root)
+        for event in left:
+            older = messages.step(older, event)
+        for event in right:
+            newer = messages.step(newer, event)
+        if read:
+            older.snapshot.to_dict(), newer.snapshot.to_dict()
+        assert messages.changes(older, newer) == messages.changes(messages.State(), newer)
+
+
 def test_changes_of_an_input_without_text():
     """M4: an input that never came as text is told at the stop."""
     before = run(start(), block(0, **{**TOOL, "input": {"a": 1}}))
@@ -562,6 +658,50 @@ def test_old_snapshots_keep_their_value():
     assert right.snapshot.content[0].partial_input == {"a": "xR"}
     assert root.snapshot.content[0].partial_input == {"a": "x"}
     assert left.snapshot.content[0].partial_input == {"a": "xL"}
+
+
+def test_events_are_not_kept():
+    """Law 1, B3: what is done to an event after it was folded, or to what a snapshot gives out, changes nothing."""
+    events = [
+        start(container={"a": [1]}, usage={"x": {"y": 1}}), block(0, **TEXT, mark=[1]), delta(0, "citations_delta", citation={"n": [1]}),
+        block(1, **{**TOOL, "input": {"a": [1]}}), stop(1), block(2, type="odd", z=[1]), delta(2, "new", z=[1]), finish(y=[1]),
+    ]  # fmt: skip
+    expected = run(*copy.deepcopy(events)).snapshot.to_dict()
+    state = messages.State()
+    for event in events:
+        state = messages.step(state, event)
+        spoil(event)
+    message = state.snapshot
+    first, tool, odd = message.content
+    for fresh in (message.to_dict(), message.extra, message.usage.extra, first.citations, first.extra, tool.input, odd.raw,
+                  odd.unknown_deltas, message.to_request()):  # fmt: skip
+        spoil(fresh)
+    assert expected == state.snapshot.to_dict() == message.to_dict()
+
+
+def spoil(value):
+    """Change every container in a value."""
+    for inner in list(value.values() if isinstance(value, dict) else value):
+        if isinstance(inner, (dict, list)):
+            spoil(inner)
+    value.clear()
+
+
+def test_every_unknown_field_comes_out():
+    """M1, M3, M7-M9: unknown fields on every level are in the final message at the place where the API has them."""
+    state = run(
+        start(in_head=1), block(0, **TEXT, in_block=2), delta(0, "text_delta", text="a", in_delta=3), delta(0, "citations_delta", citation={"in": 4}),
+        stop(0), block(1, **TOOL, in_tool=5), args(1, '{"in_input": 6}'), stop(1), block(2, type="odd", in_odd=7), stop(2),
+        {**finish(in_usage=8), "beside": 9, "delta": {"stop_reason": "tool_use", "in_end": 10}}, {**END, "in_stop": 11},
+    )  # fmt: skip
+    assert state.result().to_dict() == {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+        "content": [{"type": "text", "text": "a", "citations": [{"in": 4}], "in_block": 2, "in_delta": 3},
+                    {**TOOL, "input": {"in_input": 6}, "in_tool": 5}, {"type": "odd", "in_odd": 7}],
+        "stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 3, "output_tokens": 1, "in_usage": 8},
+        "in_head": 1, "beside": 9, "in_end": 10, "message_stop": {"in_stop": 11},
+    }  # fmt: skip
+    assert json.loads(state.result().to_json()) == state.result().to_dict()
 
 
 def test_long_chain():
@@ -586,6 +726,8 @@ def test_values_by_hand():
     assert pickle.loads(pickle.dumps(folded)) == copy.deepcopy(message) == message
     assert "hi" in repr(folded)
     assert message != run(start(), block(0, **TEXT)).snapshot
+    unsigned = messages.ThinkingBlock(0, "why")
+    assert unsigned.to_dict() == {"type": "thinking", "thinking": "why"}
     tool = messages.ToolUseBlock(0, "tool_use", "t", "n", '{"a":1}')
     assert tool.input == {"a": 1}
     assert messages.ToolUseBlock(0, input_json="", stopped=False).input_state == "incomplete"
