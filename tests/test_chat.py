@@ -1,6 +1,7 @@
 """chat.completion.chunk, rule by rule (C1-C17, and what B1-B4 and J11-J12 say of completions)."""
 
 import copy
+import json
 import pickle
 
 import pytest
@@ -13,6 +14,7 @@ from friendli_stream import (
     Limits,
     ServerError,
     chat,
+    sse,
 )
 
 
@@ -110,6 +112,15 @@ def test_envelope_is_remembered_exactly(first, then):
     assert "obfuscation" not in last.to_dict()
 
 
+def test_head_that_says_nothing_new():
+    """C1: an empty id or model, or a half of a pair sent again, is no other one; a created that is no number is noted."""
+    state = run(content("a"), {**content("b"), "id": "", "model": ""}, {**content("c"), "created": 9.5})
+    assert (state.snapshot.id, state.snapshot.created, state.diagnostics) == ("c1", 5, ())
+    state = run(*[{"id": "i\ud83d", "model": "m", "choices": [], "created": when} for when in (True, "now", 1.5, 2)])
+    assert (state.snapshot.id, state.snapshot.created) == ("i\ufffd", 1.5)
+    assert [(note.code, note.count) for note in state.diagnostics] == [("malformed_event", 2)]
+
+
 def test_choices():
     """C2: by index; missing index is noted; null delta still counts; malformed parts are skipped, not the chunk."""
     state = run(
@@ -120,6 +131,14 @@ def test_choices():
     assert [c.message.content for c in state.result().choices] == ["acd", "be"]
     assert [c.finish_reason for c in state.result().choices] == ["stop", "length"]
     assert codes(state) == ["missing_index", "missing_index", "malformed_event", "malformed_event", "malformed_event"]
+
+
+@pytest.mark.parametrize("index", [True, 1.0, [1], None])
+def test_index_that_only_equals(index):
+    """C2: `true` and `1.0` are no index, also where choice 1 is open; a missing one is 0 if alone."""
+    state = run(content("a", 1), content("b", 1), content("c", index), content("d", 1))
+    assert state.snapshot.choices[-1].message.content == "abd"
+    assert codes(state) == ["missing_index" if index is None else "malformed_event"]
 
 
 def test_whole_message_in_a_choice():
@@ -134,6 +153,8 @@ def test_role_and_texts():
     state = run(chunk(choice({"role": "tool"})), chunk(choice({"role": "assistant", "content": None})))
     message = state.snapshot.choices[0].message
     assert (message.role, message.content, message.refusal) == ("tool", None, None)
+    state = run(*[chunk(choice({"role": role, "new": 1})) for role in ("", "assistant", "user")])
+    assert state.snapshot.choices[0].message.role == "assistant"
     state = run(chunk(choice({"content": ""})), chunk(choice({"refusal": "n"})), chunk(choice({"refusal": "o"})))
     assert (state.snapshot.choices[0].message.content, state.snapshot.choices[0].message.refusal) == ("", "no")
     assert state.snapshot.choices[0].message.to_dict()["refusal"] == "no"
@@ -143,6 +164,7 @@ def test_content_parts():
     """C4: text parts append, thinking goes to reasoning, others are kept."""
     parts = [{"type": "text", "text": "a"}, "b", {"type": "thinking", "thinking": [{"type": "text", "text": "t"}, 1]},
              {"type": "thinking", "thinking": "u"}, {"type": "image", "url": "x"}, 5]  # fmt: skip
+    assert run(content("x"), content("y"), content(parts)).snapshot.text == "xyab"
     state = run(content(parts), content("c"))
     message = state.snapshot.choices[0].message
     assert (message.content, message.reasoning_content, message.extra) == (
@@ -268,6 +290,59 @@ def test_usage():
     assert run(chunk()).usage is None
     each = [chunk(choice({"content": "a"}), usage={"total_tokens": n}) for n in range(9)]
     assert run(*each).usage.total_tokens == 8
+    assert run(*each, chunk(choice({"content": "a"}), usage=big)).usage.to_dict() == big
+    assert codes(run(*each, chunk(choice({"content": "a"}), usage=[1]))) == ["malformed_event"]
+
+
+ODD = [
+    "x",
+    "",
+    "\ude00",
+    5,
+    True,
+    None,
+    [],
+    ["x"],
+    [5],
+    {},
+    {"index": 0},
+    [{"index": 0}],
+    [{"index": 0, "function": {"arguments": "1"}}],
+]
+
+
+@pytest.mark.parametrize("place", ["top", "choice", "delta", "call", "function"])
+def test_happy_path_is_the_same_road(place):
+    """Issue: what the happy path takes it folds as the general road does, whatever value stands in whatever place."""
+    body = {"role": "assistant", "content": "a", "refusal": "b", "reasoning": "c", "reasoning_content": "c"}
+    call = {"index": 0, "function": {"arguments": "1"}}
+
+    def chunks(key, value):
+        event = copy.deepcopy(chunk(choice({**body, "tool_calls": [call]}), usage={"total_tokens": 1}))
+        first = event["choices"][0]
+        entry = first["delta"]["tool_calls"][0]
+        places = {"top": event, "choice": first, "delta": first["delta"], "call": entry, "function": entry["function"]}
+        places[place][key] = value
+        return event
+
+    start = chunk(choice({**body, "tool_calls": [tool(0, "i", "f", "1")]}))
+    warm = run(start, *[chunk(choice({**body, "tool_calls": [call]}), usage={"total_tokens": 1})] * 3)
+    cold = chat.State.from_json(warm.to_json())  # it has seen no chunk whose shape it could remember
+    deep = {"d": "x"}
+    for _ in range(210):
+        deep = {"d": deep}
+    keys = ("choices", "usage", "id", "index", "delta", "finish_reason", "logprobs", "role", "content", "refusal", "reasoning",
+            "reasoning_content", "tool_calls", "function", "arguments", "name", "new")  # fmt: skip
+    for key in keys:
+        for value in [*ODD, deep]:
+            expected = chat.step(cold, chunks(key, value))
+            assert (key, value, chat.step(warm, chunks(key, value))) == (key, value, expected)
+
+
+def test_usage_alone_behind_done():
+    """C10, C15: usage is taken behind [DONE], also where nothing else came: open, for there is no choice."""
+    state = run(DONE, chunk(usage={"total_tokens": 4}), chunk(usage={"total_tokens": 5}))
+    assert (state.status, state.snapshot.usage.total_tokens, state.diagnostics) == ("open", 5, ())
 
 
 def test_logprobs():
@@ -298,6 +373,8 @@ def test_lists_in_deltas():
         {"index": 1, "type": "t", "data": "d"},
     ]
     assert extra["annotations"] == [1] * 6
+    spoken = run(chunk(choice({"audio": {"id": "x", "transcript": "hi", "data": 5}})))
+    assert spoken.snapshot.choices[0].message.extra == {"audio": {"id": "x", "transcript": "hi"}}  # no data came
     assert extra["audio"] == {"id": "x", "expires_at": 3, "data": "AABB", "transcript": "hi"}
 
 
@@ -310,6 +387,8 @@ def test_unknown_fields():
     got = state.snapshot.to_dict()
     assert (got["provider"], got["cites"], got["choices"][0]["seed"], got["choices"][0]["tags"]) == ("p", [2], 2, [2])
     assert got["choices"][0]["message"] == {"role": "assistant", "content": None, "k": "a", "l": [1, 2, 3]}
+    word = run(chunk(choice({"l": [1]})), chunk(choice({"l": "word"}))).snapshot.choices[0].message
+    assert word.extra == {"l": "word"}
 
 
 @pytest.mark.parametrize(
@@ -342,6 +421,29 @@ def test_incomplete(events, outcome):
     """C15: a cancelled stream keeps its snapshot, `.result()` says what is missing."""
     with pytest.raises(IncompleteStream, match=outcome):
         run(*events).result()
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>\n<b>502 Bad Gateway</b></html>", b"no healthy upstream", b'{"detail":"Not Found"}']
+)
+def test_error_shows_what_was_no_stream(body):
+    """S4, C15: of a body that is no event stream the error shows the beginning."""
+    for chunks in ([body], [body[i : i + 1] for i in range(len(body))]):
+        with pytest.raises(IncompleteStream, match="no chunk.*(502 Bad Gateway|no healthy upstream|Not Found)"):
+            chat.fold(sse.events(chunks))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}\n\nevent: error\ndata: upstream gone\n\n', "upstream gone"),
+     (b'event: error\ndata: {"message":"boom","code":500}\n\n', "boom"), (b'data: {"error":"busy"}\n\ndata: [DONE]\n\n', "busy"),
+     (b'{\n "error": {"message": "bad key", "type": "auth"}\n}\n', "bad key"), (b'{"object":"error","message":"too long","code":400}', "too long")],
+)  # fmt: skip
+def test_errors_in_bytes(body, said):
+    """C14, S4: an error as an event of that name, as data, and as the body of an HTTP 200."""
+    with pytest.raises(ServerError, match=said) as caught:
+        chat.fold(sse.events([body]))
+    assert caught.value.message == said
 
 
 def test_done():
@@ -396,10 +498,91 @@ def test_inputs():
     assert cut.to_dict()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"x": "y'
 
 
+def test_first_choice():
+    """Completion's conveniences are of the choice that comes first by index; without any they are empty."""
+    state = run(
+        chunk(choice({"content": "b", "reasoning": "q", "tool_calls": [tool(0, "y", "g", "{}")]}, 1)),
+        chunk(choice({"content": "a", "reasoning": "p", "tool_calls": [tool(0, "x", "f", "{}")]}, 0)),
+    )
+    got = state.snapshot
+    assert (got.text, got.reasoning, [call.id for call in got.tool_calls]) == ("a", "p", ["x"])
+    assert (chat.Completion().text, chat.Completion().reasoning, chat.Completion().tool_calls) == ("", "", ())
+    assert run(chunk(choice({"role": "assistant"}))).snapshot.text == ""
+    assert json.loads(got.to_json()) == got.to_dict()
+
+
+def test_to_request():
+    """J12: each choice's message for the next request: one reasoning field, "{}" for no input, the others' errors not its own."""
+    state = run(
+        chunk(
+            choice(
+                {"content": "", "reasoning": "p", "reasoning_content": "p", "tool_calls": [tool(0, "x", "f", " ")]}, 0
+            )
+        ),
+        chunk(choice({"content": "b"}, 1), choice({"content": ""}, 2)),
+        chunk(choice({"tool_calls": [tool(0, "z", "f", "{")]}, 3)),
+        *[chunk(choice({}, number, "stop")) for number in range(4)],
+    )
+    choices = state.result().choices
+    assert choices[0].message.to_request() == {
+        "role": "assistant", "content": None, "reasoning_content": "p",
+        "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    }  # fmt: skip
+    assert state.result().to_request() == choices[0].message.to_request()
+    assert choices[1].message.to_request() == {"role": "assistant", "content": "b"}
+    assert choices[2].message.to_request() == {"role": "assistant", "content": ""}
+    with pytest.raises(InvalidInput, match=r"choices\[3\]"):
+        choices[3].message.to_request()
+
+
+def test_events_of_an_sdk():
+    """An SDK's objects are their chunks, as they are and in `fold`."""
+
+    class Chunk:
+        def __init__(self, value):
+            self.value = value
+
+        def model_dump(self, **options):
+            assert options == {"by_alias": True, "exclude_unset": True}
+            return self.value
+
+    chunks = [content("a"), content("b"), content("c"), STOP]
+    assert run(*map(Chunk, chunks), DONE) == run(*chunks, DONE)
+    assert chat.fold([*map(Chunk, chunks), DONE]).text == "abc"
+
+
+def test_events_are_not_kept():
+    """Law 1, B3: what is done to a chunk after it was folded, or to what a snapshot gives out, changes nothing."""
+    chunks = [
+        chunk(choice({"content": "a", "list": [[1]], "object": {"x": [1]}, "audio": {"id": "u", "y": [1]}}, tags=[[1]]), top={"z": [1]}),
+        chunk(choice({"tool_calls": [tool(0, "a", "f", {"v": [1]}, more={"w": [1]})], "reasoning_details": [{"index": 0, "q": [1]}]})),
+        chunk(choice({}, finish="stop") | {"logprobs": {"content": [{"top": [1]}]}}, usage={"details": {"n": 1}}),
+    ]  # fmt: skip
+    expected = run(*copy.deepcopy(chunks)).snapshot.to_dict()
+    state = chat.State()
+    for event in chunks:
+        state = chat.step(state, event)
+        spoil(event)
+    got = state.snapshot
+    first = got.choices[0]
+    for fresh in (got.to_dict(), got.extra, got.usage.extra, first.extra, first.logprobs, first.message.extra,
+                  got.tool_calls[0].extra, got.tool_calls[0].input, got.to_request()):  # fmt: skip
+        spoil(fresh)
+    assert expected == state.snapshot.to_dict() == got.to_dict()
+
+
+def spoil(value):
+    """Change every container in a value."""
+    for inner in list(value.values() if isinstance(value, dict) else value):
+        if isinstance(inner, (dict, list)):
+            spoil(inner)
+    value.clear()
+
+
 @pytest.mark.parametrize(
     ("limits", "event"),
     [(Limits(choices=1), content("b", 1)), (Limits(tool_calls=1), tools(tool(0, "a", "f"), tool(1, "b", "g"))), (Limits(text=10), content("b" * 10)),
-     (Limits(extra_keys=1), chunk(x=1, y=2)), (Limits(extra_keys=1), chunk(choice({"x": [1], "y": [2]})))],
+     (Limits(extra_keys=1), chunk(x=1, y=2)), (Limits(extra_keys=1), chunk(choice({"x": [1], "y": [2]}))), (Limits(extra_keys=1), chunk(usage={"x": 1, "y": 2}))],
 )  # fmt: skip
 def test_limits(limits, event):
     """B4: exceeding a limit fails the state, nothing of that event folded, the rest kept."""
@@ -429,12 +612,21 @@ def test_half_surrogates():
     assert [
         run(*map(content, pieces)).snapshot.text for pieces in (["a\ud83d"], ["a\ud83d", "\ude00"], ["a\ud83d", "b"])
     ] == ["a", "a😀", "a\ufffdb"]
-    state = run(content("a\ud83d"), STOP, content("\ude00"))
-    assert state.snapshot.text == "a\ufffd\ufffd"
+    for key in ("content", "refusal", "reasoning", "reasoning_content"):
+        first, second = chunk(choice({key: "a\ud83d"})), chunk(choice({key: "\ude00b"}))
+        assert run(first, second).snapshot.choices[0].message.to_dict()[key] == "a😀b"
+        # What was shown as U+FFFD when the choice finished stays so (law 6).
+        assert run(first, STOP, second).snapshot.choices[0].message.to_dict()[key] == "a\ufffd\ufffdb"
+    halves = [tools(tool(0, "a", "f", '"\ud83d')), STOP, tools(tool(0, None, None, '\ude00"'))]
+    assert calls(run(*halves)) == [("a", "f", '"\ufffd\ufffd"')]
+    audio = [chunk(choice({"audio": {"transcript": half}})) for half in ("a\ud83d", "\ude00")]
+    assert run(*audio).snapshot.choices[0].message.extra["audio"]["transcript"] == "a😀"
+    assert run(audio[0], STOP, audio[1]).snapshot.choices[0].message.extra["audio"]["transcript"] == "a\ufffd\ufffd"
     details = [
         chunk(choice({"reasoning_details": [{"index": 0, "type": "t", "text": half}]})) for half in ("\ud83d", "\ude00")
     ]
     assert run(*details).snapshot.choices[0].message.extra["reasoning_details"][0]["text"] == "😀"
+    assert run(details[0]).snapshot.choices[0].message.extra["reasoning_details"][0]["text"] == ""
 
 
 EVENTS = [
@@ -445,23 +637,50 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def test_state_saved_anywhere():
+@pytest.mark.parametrize("strict", [False, True])
+def test_state_saved_anywhere(strict):
     """Law 10: to_json, pickle and copies at every point of a stream give the same state and the same end."""
-    end = run(*EVENTS)
-    for cut in range(len(EVENTS) + 1):
-        state = run(*EVENTS[:cut])
-        for other in (chat.State.from_json(state.to_json()), pickle.loads(pickle.dumps(state)), copy.deepcopy(state)):
-            assert other == state
-            for event in EVENTS[cut:]:
-                other = chat.step(other, event)
-            assert other == end
-    assert pickle.loads(pickle.dumps(end.snapshot)) == end.snapshot
-    assert "a😀" in repr(end.snapshot)
+    options = {"strict": strict, "limits": Limits(text=5000)}
+    for events in (EVENTS, [*EVENTS[:9], {"error": {"message": "m", "code": 2}}]):
+        end = run(*events, **options)
+        for cut in range(len(events) + 1):
+            state = run(*events[:cut], **options)
+            for other in (
+                chat.State.from_json(state.to_json()),
+                pickle.loads(pickle.dumps(state)),
+                copy.deepcopy(state),
+                copy.copy(state),
+            ):
+                assert other == state
+                assert repr(other) == repr(state)
+                assert hash(other) == hash(state)
+                for event in events[cut:]:
+                    other = chat.step(other, event)
+                assert other == end
+        assert end.status == "failed" if strict or events is not EVENTS else "complete"
+        assert pickle.loads(pickle.dumps(end.snapshot)) == end.snapshot
+        assert "a😀" in repr(end.snapshot)
 
 
-@pytest.mark.parametrize("spoil", [(b'"key":0', b'"key":4'), (b'"touched":0', b'"touched":9'), (b'["text",0,"content"]', b'["text",7,"content"]'), (b'["last","usage"],{', b'["last","usage"],["x"],{'), (b'["last","usage"]', b'["last","odd"]')])  # fmt: skip
+@pytest.mark.parametrize(
+    ("slot", "other", "value"),
+    [(["text", 0, "content"], ["text", 7, "content"], "x"), (["last", "usage"], ["last", "usage"], [1]), (["last", "usage"], ["last", "usage"], "x"),
+     (["last", "usage"], ["last", "odd"], {}), (["last", "usage"], ["odd", "usage"], {}), (["last", "usage"], ["list", 0, "x"], {})],
+)  # fmt: skip
+def test_fragments_that_no_state_has(slot, other, value):
+    """State.from_json raises InvalidState for a fragment of another kind or place."""
+    saved = json.loads(run(*EVENTS).to_json())
+    at = [slot for slot, _ in saved["fragments"]].index(slot)
+    saved["fragments"][at] = [other, value]
+    with pytest.raises(InvalidState):
+        chat.State.from_json(json.dumps(saved))
+
+
+@pytest.mark.parametrize(
+    "spoil", [(b'"key":0', b'"key":4'), (b'"touched":0', b'"touched":9'), (b'"touched":0', b'"touched":-1')]
+)
 def test_invalid_state(spoil):
-    """State.from_json raises InvalidState for a state that no stream has."""
+    """State.from_json raises InvalidState for a state whose calls are not those of a stream."""
     good = run(*EVENTS).to_json()
     assert spoil[0] in good
     with pytest.raises(InvalidState):
@@ -486,6 +705,27 @@ def test_changes():
     other = run({**content("q"), "id": "zz"})
     assert chat.changes(state, other) == chat.changes(chat.State(), other)
     assert chat.changes(state, state) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [([content("one")], [content("two"), content("!")]), ([content("longer"), content("one")], [content("l"), {"type": "ping"}]),
+     ([tools(tool(1, "b", "g", "{}"))], [tools(tool(1, "c", "g", "{}"))]), ([tools(tool(1, "b", "g", "{}"))], [content("x")]),
+     ([tools({"index": 0, "function": {"arguments": "1"}})], [tools({"index": 0, "function": {"arguments": "2"}}), content("x")]),
+     ([content("x", 1)], [content("x"), content("y")]), ([chunk(choice({"reasoning": "x"}))], [content("x"), content("y")])],
+)  # fmt: skip
+def test_changes_between_branches(left, right):
+    """`changes` for two branches of one state, neither a beginning of the other: all of the newer one."""
+    root = run(content("a"), tools(tool(0, "a", "f", '{"x":')))
+    for read in (False, True):
+        older, newer = root, root
+        for event in left:
+            older = chat.step(older, event)
+        for event in right:
+            newer = chat.step(newer, event)
+        if read:
+            older.snapshot.to_dict(), newer.snapshot.to_dict()
+        assert chat.changes(older, newer) == chat.changes(chat.State(), newer)
 
 
 def test_accumulator():

@@ -19,6 +19,7 @@ from friendli_stream import (
     ProtocolError,
     ServerError,
     messages,
+    sse,
 )
 
 
@@ -417,6 +418,16 @@ def test_incomplete(events, words):
     with pytest.raises(IncompleteStream, match=words) as caught:
         state.result()
     assert caught.value.state is state
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>\n<b>502 Bad Gateway</b></html>", b"no healthy upstream", b'{"detail":"Not Found"}']
+)
+def test_error_shows_what_was_no_stream(body):
+    """S4, M14: of a body that is no event stream the error shows the beginning."""
+    for chunks in ([body], [body[i : i + 1] for i in range(len(body))]):
+        with pytest.raises(IncompleteStream, match="no message_start.*(502 Bad Gateway|no healthy upstream|Not Found)"):
+            messages.fold(sse.events(chunks))
 
 
 MALFORMED = [
