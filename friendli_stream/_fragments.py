@@ -111,33 +111,34 @@ def pieces(rope: Rope) -> list[Any]:
 
 def _append(rope: Rope | None, run: list[Any]) -> Rope:
     """The rope with `run` (newest piece first) behind it; its short last pieces are joined with it."""
-    size = sum(map(len, run))
-    length = size
+    run.reverse()
+    piece = _join(run)
+    size = len(piece)
+    behind = [piece]
     while rope is not None:
         parts = rope.parts
         before, last = parts if type(parts) is tuple else (None, parts)
         if len(last) > size or size >= PIECE:
-            run.reverse()
-            return Rope((rope, _join(run)), rope.length + size)
-        run.append(last)
+            break
+        behind.append(last)
         size += len(last)
-        length = size + (before.length if before is not None else 0)
         rope = before
-    run.reverse()
-    return Rope(_join(run), length)
+    behind.reverse()
+    piece = _join(behind)
+    return Rope(piece, size) if rope is None else Rope((rope, piece), rope.length + size)
 
 
 def settle(tip: Tip) -> Any:
     """The ropes of a chain, its pending pieces sorted into them; the chain itself stays as it is."""
     pending: dict[Slot, list[Any]] = {}
+    run: list[Any] = []
+    last = None
     while type(tip) is tuple:
-        older, slot, piece = tip
-        run = pending.get(slot)
-        if run is None:
-            pending[slot] = [piece]
-        else:
-            run.append(piece)
-        tip = older
+        tip, slot, piece = tip
+        if slot is not last:  # a slot is mostly the same object as before, and hashing one is slow
+            run = pending.setdefault(slot, [])
+            last = slot
+        run.append(piece)
     ropes = tip.copy()
     for slot, run in pending.items():
         ropes[slot] = run[0] if slot[0] == LAST else _append(ropes.get(slot), run)
@@ -250,7 +251,6 @@ class Promise:
 
     def get(self) -> Any:
         """The thing itself."""
-        raise NotImplementedError
 
 
 class Pending(Promise):

@@ -172,10 +172,10 @@ class ToolInput:
     __slots__ = ()
     _raw: Raw
 
-    @property
-    def _place(self) -> str:
-        """Where it is in the message, for errors."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        @property
+        def _place(self) -> str: ...  # where it is in the message, for errors
 
     @property
     def input_state(self) -> InputState:

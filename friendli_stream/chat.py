@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
+from types import NoneType
 from typing import Any, Final
 
 import attrs
@@ -29,10 +30,11 @@ from friendli_stream._fragments import (
     listed,
     ropes,
     settle,
+    shown,
     touched,
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
-from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, short
+from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short
 from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, represented, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
@@ -322,10 +324,11 @@ UNSAID: Final = frozenset({"", "null"})  # finish reasons that say nothing (C9)
 VARYING: Final = frozenset({"choices", "usage", "created", "obfuscation"})  # of an envelope
 
 MIRROR: Final = "mirror"
+ONCE: Final[Any] = None  # no key of a JSON object, so none that a delta could have
 SKIP: Final = "skip"
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Call:
     """One tool call in the outline. `key` is its number among the calls of the choice, `path` its index in changes.
 
@@ -344,7 +347,7 @@ class Call:
     scan: Scan = attrs.field(factory=Scan, eq=False, repr=False, metadata={"saved": False})
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Part:
     """One choice in the outline: all but its texts and lists.
 
@@ -384,6 +387,7 @@ class Part:
         routes: dict[str, Any] = {name: self.text(name) for name in TEXT_KEYS if name in self.seen}
         if "reasoning" in self.seen:
             routes["reasoning"] = MIRROR
+            routes[ONCE] = self.text("reasoning_content")
         if self.role is not None:
             routes["role"] = SKIP
         routes["tool_calls"] = {
@@ -397,12 +401,12 @@ class Part:
         return not any(other.index == call.index and other.key > call.key for other in self.calls)
 
 
-@attrs.define
+@attrs.define(slots=False)
 class Outline(_state.Outline):
     """The completion apart from its texts and lists.
 
     `done`: [DONE] came. `ids_changed`: more than one id came (C17). `usage_room`: what usage weighs at the most so
-    far. `envelope`: the last chunk's fields: getter of those not VARYING, their values, getter of the others, count.
+    far. `shape`: what the happy path takes chunks for that look like the last one, see `_shape`.
     """
 
     started: bool = False
@@ -417,7 +421,7 @@ class Outline(_state.Outline):
     other_usage_room: int = 0
     extra: dict[str, bytes] = attrs.field(factory=dict)
     choices: dict[int, Part] = attrs.field(factory=dict)
-    envelope: Any = attrs.field(default=None, eq=False, repr=False, metadata={"saved": False})
+    shape: Any = attrs.field(default=None, eq=False, repr=False, metadata={"saved": False})
 
     def put(self, part: Part) -> None:
         """Open or replace a choice."""
@@ -478,7 +482,7 @@ class State(_state.State[Outline, Completion]):
     def _missing(self) -> str:
         outline = self._outline
         if not outline.started:
-            return f"the stream is incomplete: {'no chunk' if self._n else 'no event at all'}"
+            return f"the stream is incomplete: {'no chunk' if self._n else 'no event at all'}{self._first_note()}"
         if not outline.choices:
             return f"the stream is incomplete: no choice{', though [DONE] came' if outline.done else ''}"
         going = [str(index) for index, part in sorted(outline.choices.items()) if part.finish_reason is None]
@@ -600,11 +604,11 @@ class _MessageExtra(Promise):
     def get(self) -> Extra:
         state, part = self._state, self._part
         found = dict(part.message_extra)
+        sealed = _sealed(state._outline, part)
         for key in part.lists:
             if key not in found:
                 entries = _entries(state, part.list("delta", key), [])
-                found[key] = encode(_details(entries) if key == "reasoning_details" else entries)
-        sealed = _sealed(state._outline, part)
+                found[key] = encode(_details(entries, sealed=sealed) if key == "reasoning_details" else entries)
         other = Pending(state, part.text("other reasoning"), sealed=sealed).get()
         if other is not None:
             found["reasoning"] = encode(other)
@@ -618,7 +622,7 @@ class _MessageExtra(Promise):
         return found
 
 
-def _details(entries: list[Any]) -> list[Any]:
+def _details(entries: list[Any], *, sealed: bool) -> list[Any]:
     """C12: entries with the same index and type merge."""
     merged: list[Any] = []
     known: dict[tuple[Any, Any], dict[str, Any]] = {}
@@ -640,14 +644,21 @@ def _details(entries: list[Any]) -> list[Any]:
                 elif known[key].get(name) is None:
                     known[key][name] = value
     for key, entry in known.items():
-        entry.update({name: "".join(run) for name, run in texts[key].items()})
+        entry.update({name: shown("".join(run), sealed=sealed) for name, run in texts[key].items()})
     return merged
 
 
 # ------------------------------------------------------------------------------------------------ the reducer
 
 
-_new_state = State.__new__
+class _Next(State):
+    """A State as the happy path makes it: without a Python `__init__` that costs a third less."""
+
+    __slots__ = ()
+    __init__: Any = object.__init__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return State.from_json, (self.to_json(),)
 
 
 def step(state: State, event: Any) -> State:
@@ -656,39 +667,38 @@ def step(state: State, event: Any) -> State:
     `event` is a decoded chunk, the string "[DONE]", or an SDK's own object for a chunk. Raises TypeError only for what
     is none of these (bytes included: those are for sse.EventDecoder or `step_json`).
     """
-    try:  # the happy path: the last chunk's envelope, one open choice, and fragments of texts that it has already
+    try:  # the happy path: the last chunk's shape, one open choice, and fragments of texts that it has already
         outline = state._outline
         (choice,) = event["choices"]
-        getter, values, varying, width = outline.envelope
+        fixed, values, varying, width, rest, others, breadth = outline.shape
         varying(event)
-        if len(event) != width or getter(event) != values:
+        if len(event) != width or fixed(event) != values or len(choice) != breadth or rest(choice) != others:
             return _step(state, event)
         index = choice["index"]
         delta = choice["delta"]
-        for key, value in choice.items():
-            if value is not None and key != "delta" and key != "index":  # noqa: PLR1714  faster than a tuple
-                return _step(state, event)
         if type(index) is not int:
             return _step(state, event)
         routes = outline.routes[index]
         tip = state._tip
-        size = state._size
+        room = state._room
         for key, value in delta.items():
             if value is None:
                 continue
             route = routes[key]
             if type(value) is str:
-                if route is MIRROR:  # C5
-                    other = delta.get("reasoning_content")
+                if type(route) is not tuple:
+                    if route is SKIP:  # C3
+                        continue
+                    if route is not MIRROR:
+                        return _step(state, event)
+                    other = delta.get("reasoning_content")  # C5
                     if other:
                         if other != value and value:
                             return _step(state, event)
                         continue
-                    route = (TEXT, index, "reasoning_content")
-                elif route is SKIP:  # C3
-                    continue
+                    route = routes[ONCE]
                 tip = (tip, route, value)
-                size += len(value)
+                room -= len(value)
             elif key == "tool_calls":  # C6-C8
                 for call in value:
                     function = call["function"]
@@ -701,7 +711,7 @@ def step(state: State, event: Any) -> State:
                     ):
                         return _step(state, event)
                     tip = (tip, route[call["index"]], piece)
-                    size += len(piece)
+                    room -= len(piece)
             else:
                 return _step(state, event)
         usage = event.get("usage")
@@ -710,11 +720,11 @@ def step(state: State, event: Any) -> State:
             if type(usage) is not dict or len(data) > outline.usage_room:
                 return _step(state, event)
             tip = (tip, USAGE, data)
-        if size > outline.limits.text:
+        if room < 0:
             return _step(state, event)
-        new = _new_state(State)
+        new: State = _Next()
         new._outline = outline
-        new._size = size
+        new._room = room
         n = new._n = state._n + 1
         new._tip = tip if n & 63 else settle(tip)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -740,7 +750,8 @@ def _step(state: State, event: Any) -> State:
     except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
         draft = Draft(state)
         draft.reject(error, event)
-    return draft.commit(State)
+    after: State = draft.commit(_Next)
+    return after
 
 
 def _take(draft: Draft[Outline], event: Any) -> None:
@@ -757,7 +768,7 @@ def _take(draft: Draft[Outline], event: Any) -> None:
     if outline.done:
         _after_done(draft, event)
         return
-    error = _is_error(event)
+    error, notes, omitted = _is_error(event), outline.notes, outline.omitted
     if not error and not any(name in event for name in CHUNK_FIELDS):  # C16
         kind = event.get("type")
         name = kind if isinstance(kind, str) else ""
@@ -777,7 +788,8 @@ def _take(draft: Draft[Outline], event: Any) -> None:
         return
     finished = outline.choices and all(part.finish_reason is not None for part in outline.choices.values())
     outline.status = "complete" if finished else "open"
-    _remember(outline, event)
+    quiet = outline.notes is notes and outline.omitted == omitted  # else the next one is to be noted too
+    outline.shape = _shape(event) if quiet and (outline.created or "created" not in event) else None
 
 
 def _done(draft: Draft[Outline]) -> None:
@@ -797,11 +809,10 @@ def _done(draft: Draft[Outline]) -> None:
 
 def _after_done(draft: Draft[Outline], event: dict[str, Any]) -> None:
     """C15: afterwards only usage is taken."""
-    if isinstance(event.get("usage"), dict):
-        _set_usage(draft, USAGE, event["usage"], "usage")
-        if not event.get("choices") and not _is_error(event):
-            return
-    draft.note("after_end", f"after [DONE]: {short(event)}", "chunk")
+    before = draft.tip
+    _usages(draft, event)
+    if draft.tip is before or event.get("choices") or _is_error(event):
+        draft.note("after_end", f"after [DONE]: {short(event)}", "chunk")
 
 
 def _is_error(event: Mapping[str, Any]) -> bool:
@@ -866,11 +877,11 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
     if delta:
         part = _fold_delta(draft, part, delta, f"choices[{index}]")
     part = _logprobs(draft, part, _sound(draft, choice, "logprobs", dict, f"{place}.logprobs"))
-    part = attrs.evolve(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
+    part = changed(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
     reason = _sound(draft, choice, "finish_reason", str, f"{place}.finish_reason")
     if reason is not None and reason not in UNSAID:  # C9
         if part.finish_reason is None:
-            part = attrs.evolve(part, finish_reason=whole(reason))
+            part = changed(part, finish_reason=whole(reason))
         elif reason != part.finish_reason:
             draft.note(
                 "finish_reason_changed",
@@ -878,11 +889,8 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
                 f"choices[{index}].finish_reason",
             )
             if part.finish_reason == "stop":
-                part = attrs.evolve(part, finish_reason=whole(reason))
+                part = changed(part, finish_reason=whole(reason))
     outline.put(part)
-    usage = _sound(draft, choice, "usage", dict, f"{place}.usage")
-    if usage is not None:
-        _set_usage(draft, OTHER_USAGE, usage, f"{place}.usage")
     return bool(reason == "error")
 
 
@@ -898,7 +906,7 @@ def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place:
             role = _sound(draft, delta, key, str, f"{place}.delta.role")
             if role and part.role is None:
                 draft.weigh_small(len(role))
-                part = attrs.evolve(part, role=whole(role))
+                part = changed(part, role=whole(role))
         elif key in {"content", "refusal"} and isinstance(value, str):
             part = _append(draft, part, key, value)
         elif key == "content" and isinstance(value, list):
@@ -915,18 +923,23 @@ def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place:
         elif isinstance(value, list):
             part = _extend(draft, part, key, value, place)
         else:
-            part = attrs.evolve(
+            part = changed(
                 part, message_extra=_keep(draft, part.message_extra, {key: value}, (), f"{place}.delta.", part.lists)
             )
     return part
 
 
-def _append(draft: Draft[Outline], part: Part, key: str, text: str) -> Part:
-    """A piece of text, and that its key was seen (C4: what was never sent stays null)."""
+def _push(draft: Draft[Outline], part: Part, slot: Slot, text: str) -> None:
+    """A piece of text."""
     if part.finish_reason is not None and "\udc00" <= text[:1] <= "\udfff":  # the first half was shown as U+FFFD (B1)
         text = "\ufffd" + text[1:]
-    draft.push(part.text(key), text)
-    return part if key in part.seen else attrs.evolve(part, seen=(*part.seen, key))
+    draft.push(slot, text)
+
+
+def _append(draft: Draft[Outline], part: Part, key: str, text: str) -> Part:
+    """A piece of text, and that its key was seen (C4: what was never sent stays null)."""
+    _push(draft, part, part.text(key), text)
+    return part if key in part.seen else changed(part, seen=(*part.seen, key))
 
 
 def _reasoning(draft: Draft[Outline], part: Part, delta: dict[str, Any], place: str) -> Part:
@@ -937,15 +950,15 @@ def _reasoning(draft: Draft[Outline], part: Part, delta: dict[str, Any], place: 
         if text is not None:
             texts[key] = text
             if key not in part.seen:
-                part = attrs.evolve(part, seen=(*part.seen, key))
+                part = changed(part, seen=(*part.seen, key))
     first, second = texts.get("reasoning_content"), texts.get("reasoning")
     if first and second and first != second:
         draft.note("reasoning_differs", "reasoning and reasoning_content differ", f"{place}.delta.reasoning")
-        draft.push(part.text("other reasoning"), second)
+        _push(draft, part, part.text("other reasoning"), second)
     if texts:
         part = _append(draft, part, "reasoning_content", first or second or "") if first is not None else part
         if first is None:
-            draft.push(part.text("reasoning_content"), second or "")
+            _push(draft, part, part.text("reasoning_content"), second or "")
     return part
 
 
@@ -978,11 +991,9 @@ def _extend(draft: Draft[Outline], part: Part, key: str, values: list[Any], plac
         if len(part.lists) + len(part.message_extra) >= draft.limits.extra_keys:
             raise Refused(Failure.limit("extra_keys", draft.limits.extra_keys))
         draft.weigh(WEIGHT + len(key))
-        part = attrs.evolve(part, lists=(*part.lists, key))
+        part = changed(part, lists=(*part.lists, key))
     if key in part.message_extra:
-        part = attrs.evolve(
-            part, message_extra={name: value for name, value in part.message_extra.items() if name != key}
-        )
+        part = changed(part, message_extra={name: value for name, value in part.message_extra.items() if name != key})
     draft.push(part.list("delta", key), b"")
     for value in values:
         if depth_exceeds(value, draft.limits.depth - 1):
@@ -997,9 +1008,9 @@ def _audio(draft: Draft[Outline], part: Part, audio: dict[str, Any], place: str)
     for name in ("data", "transcript"):
         text = _sound(draft, audio, name, str, f"{place}.delta.audio.{name}")
         if text is not None:
-            draft.push(part.text("audio", name), text)
+            _push(draft, part, part.text("audio", name), text)
     rest = _keep(draft, part.audio or {}, audio, ("data", "transcript"), f"{place}.delta.audio.")
-    return attrs.evolve(part, audio=rest)
+    return changed(part, audio=rest)
 
 
 def _function_delta(draft: Draft[Outline], part: Part, call: dict[str, Any], place: str) -> Part:
@@ -1008,7 +1019,7 @@ def _function_delta(draft: Draft[Outline], part: Part, call: dict[str, Any], pla
     arguments = _sound(draft, call, "arguments", str, f"{place}.delta.function_call.arguments")
     if name and part.function_name is None:
         draft.weigh_small(len(name))
-        part = attrs.evolve(part, function_name=whole(name))
+        part = changed(part, function_name=whole(name))
     return _append(draft, part, "function_call", arguments or "")
 
 
@@ -1047,16 +1058,14 @@ def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Pa
         draft.note("arguments_not_text", "arguments is no text, written as JSON", f"{place}.function.arguments")
         piece = encode(piece).decode() if not depth_exceeds(piece, draft.limits.depth) else None
     if isinstance(piece, str):
-        if part.finish_reason is not None and "\udc00" <= piece[:1] <= "\udfff":
-            piece = "\ufffd" + piece[1:]
-        draft.push(part.call_slot(call), piece)
+        _push(draft, part, part.call_slot(call), piece)
         new["begun"] = call.begun or bool(piece)
     elif piece is not None:
         _skip(draft, "arguments is a text", f"{place}.function.arguments", piece)
     new["extra"] = _keep(draft, call.extra, entry, CALL_FIELDS, f"{place}.")
     new["function_extra"] = _keep(draft, call.function_extra, function, ("name", "arguments"), f"{place}.function.")
-    call = attrs.evolve(call, **new)
-    return attrs.evolve(part, calls=(*part.calls[: call.key], call, *part.calls[call.key + 1 :]), touched=call.key)
+    call = changed(call, **new)
+    return changed(part, calls=(*part.calls[: call.key], call, *part.calls[call.key + 1 :]), touched=call.key)
 
 
 def _find_call(part: Part, index: int | None, ident: str | None, name: str | None) -> Call | None:
@@ -1093,17 +1102,22 @@ def _logprobs(draft: Draft[Outline], part: Part, logprobs: dict[str, Any] | None
                     draft.push_entry(slot, entry)
         if whole(key) not in known or not (value is None or isinstance(value, list)):
             known = draft.keep(known, whole(key), None if isinstance(value, list) else value)
-    return attrs.evolve(part, logprobs=known)
+    return changed(part, logprobs=known)
 
 
 def _usages(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     """C10."""
-    usage = _sound(draft, event, "usage", dict, "usage")
-    if usage is not None:
-        _set_usage(draft, USAGE, usage, "usage")
-    groq = event.get("x_groq")
-    if isinstance(groq, dict) and isinstance(groq.get("usage"), dict):
-        _set_usage(draft, OTHER_USAGE, groq["usage"], "x_groq.usage")
+    choices = event.get("choices")
+    found = [("usage", USAGE, event)]
+    if isinstance(choices, list):
+        named = ((f"choices[{at}].usage", choice) for at, choice in enumerate(choices))
+        found += [(place, OTHER_USAGE, choice) for place, choice in named if isinstance(choice, dict)]
+    if isinstance(event.get("x_groq"), dict):
+        found.append(("x_groq.usage", OTHER_USAGE, event["x_groq"]))
+    for place, slot, source in found:
+        usage = _sound(draft, source, "usage", dict, place)
+        if usage is not None:
+            _set_usage(draft, slot, usage, place)
 
 
 def _set_usage(draft: Draft[Outline], slot: Slot, usage: dict[str, Any], place: str) -> None:
@@ -1111,6 +1125,8 @@ def _set_usage(draft: Draft[Outline], slot: Slot, usage: dict[str, Any], place: 
     if depth_exceeds(usage, draft.limits.depth):
         _skip(draft, "nested too deep", place, None)
         return
+    if len(usage.keys() - set(USAGE_FIELDS)) > draft.limits.extra_keys:
+        raise Refused(Failure.limit("extra_keys", draft.limits.extra_keys))
     data = encode(usage)
     name = "usage_room" if slot is USAGE else "other_usage_room"
     room = getattr(draft.outline, name)
@@ -1124,20 +1140,29 @@ def _set_usage(draft: Draft[Outline], slot: Slot, usage: dict[str, Any], place: 
     draft.tip = (draft.tip, slot, data)
 
 
-def _remember(outline: Outline, event: dict[str, Any]) -> None:
-    """The envelope that the happy path expects. Only of str and null, where == is exact (1 == True == 1.0)."""
+def _shape(event: Mapping[str, Any]) -> Any:
+    """What a chunk with nothing new in it but its VARYING fields and its deltas looks like; None if none could.
+
+    Of the chunk: the getter of its fixed fields, their values, the getter of the others (a KeyError where one is
+    missing), and how many fields there are; of its choice the same but for index and delta. Fixed fields are str or
+    null, where == is exact (1 == True == 1.0).
+    """
+    choices = event.get("choices")
     names = [name for name in event if name not in VARYING]
-    if (
-        names
-        and all(type(event[name]) is str or event[name] is None for name in names)
-        and (outline.created or "created" not in event)
-        and "choices" in event
-    ):
-        getter = itemgetter(*names)
-        varying = itemgetter(*VARYING & event.keys())  # a KeyError where one of them is missing
-        outline.envelope = (getter, getter(event), varying, len(event))
-    else:
-        outline.envelope = None
+    if not names or not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        return None
+    [choice] = choices
+    rest = [name for name in choice if name not in {"index", "delta"}]
+    fixed = [*(event[name] for name in names), *(choice[name] for name in rest)]
+    if not all(type(value) in {str, NoneType} for value in fixed) or choice.get("finish_reason") not in {None, *UNSAID}:
+        return None
+    of_event, of_choice = itemgetter(*names), itemgetter(*rest) if rest else _nothing
+    varying = itemgetter(*VARYING & event.keys())
+    return of_event, of_event(event), varying, len(event), of_choice, of_choice(choice), len(choice)
+
+
+def _nothing(_: Any) -> None:
+    """The fields of a choice that has only index and delta."""
 
 
 def _number(index: Any) -> int | None:
@@ -1225,6 +1250,7 @@ def _starts(state: State, chunk: Mapping[str, Any]) -> bool:
     return (
         outline.status == "complete"
         and not outline.ids_changed
+        and bool(outline.id)
         and isinstance(ident, str)
         and ident not in ("", outline.id)
         and any(isinstance(choice, dict) and not choice.get("finish_reason") for choice in choices)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
 from pathlib import Path
@@ -39,10 +40,20 @@ def main(arguments: list[str] | None = None) -> int:
             status = max(status, _Replay(name, options).run())
     except KeyboardInterrupt:
         status = max(status, 1)
-    except BrokenPipeError:  # whoever reads has seen enough; and nothing is to be said at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever reads has seen enough
+        _abandon_output()
         status = max(status, 1)
+    except OSError as error:  # a full disk, say
+        sys.stderr.write(f"standard output: {_reason(error)}\n")
+        _abandon_output()
+        status = 2
     return status
+
+
+def _abandon_output() -> None:
+    """Nothing more is to be written, nor said about it at exit."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,7 +128,11 @@ class _Replay:
             self.fault = error
 
     def _opened(self) -> contextlib.AbstractContextManager[BinaryIO]:
-        return contextlib.nullcontext(sys.stdin.buffer) if self.name == "-" else Path(self.name).open("rb")
+        if self.name != "-":
+            return Path(self.name).open("rb")
+        if sys.stdin is None:  # closed by whoever started the command
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return contextlib.nullcontext(sys.stdin.buffer)
 
     def _print(self, module: Any, events: Iterator[Any]) -> None:
         start = before = state = module.State(strict=self.options.strict)
@@ -167,5 +182,7 @@ def _is_text(path: tuple[Any, ...]) -> bool:
 
 
 def _write(data: bytes) -> None:
+    if sys.stdout is None:
+        raise BrokenPipeError
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
