@@ -1,76 +1,86 @@
-"""`python -m benchmarks [--check] [--json FILE] [TABLE…]`."""
+"""`python -m benchmarks [--check] [--json FILE] [--rows TEXT] [TABLE ...]`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import platform
+import re
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from benchmarks.from_bytes import from_bytes
-from benchmarks.measure import Cell, Table
+from benchmarks.gateway import gateway
+from benchmarks.growth import growth
+from benchmarks.importing import importing
+from benchmarks.measure import MARGIN, TRIES, Table
+from benchmarks.memory import memory
 from benchmarks.partial import scanner
-from benchmarks.per_event import gateway, growth, per_event
-from benchmarks.process import importing, memory
-
-TRIES = 4
+from benchmarks.per_event import per_event
 
 
 def tables(*, full: bool) -> dict[str, Callable[[], list[Table]]]:
     return {
-        "1": lambda: [per_event()],
-        "2": lambda: [growth(full=full)],
+        "1": per_event,
+        "2": lambda: growth(full=full),
         "3": scanner,
-        "4": lambda: [from_bytes(full=full)],
+        "4": lambda: [from_bytes()],
         "5": lambda: [memory(full=full)],
         "6": lambda: [importing()],
         "7": lambda: [gateway()],
     }
 
 
-def settled(cell: Cell) -> bool:
-    """Measure, and again where a budget is not kept: what others on the machine do passes, a regression does not."""
-    for _ in range(TRIES):
-        cell.measure()
-        if cell.holds():
-            return True
-    return False
+def machine() -> dict[str, Any]:
+    """What a later run is to be compared by."""
+    versions: dict[str, str | None] = {}
+    for needed in requires("friendli-stream") or ():
+        name = re.split(r"[^\w-]", needed)[0]
+        if "extra" not in needed or "bench" in needed:
+            try:
+                versions[name] = version(name)
+            except PackageNotFoundError:
+                versions[name] = None
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "machine": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ratios, each taken in one run.")
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="1 to 7; all if none is given")
+    parser.add_argument("--rows", metavar="TEXT", default="", help="only the rows with this in their name")
     parser.add_argument("--check", action="store_true", help="only what has a budget; exit 1 if one is not kept")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write every value of every round")
     options = parser.parse_args()
     start = perf_counter()
     missed: list[str] = []
-    record: dict[str, dict[str, list[float]]] = {}
-    for number, make in tables(full=not options.check).items():
-        if options.tables and number not in options.tables:
+    record: dict[str, Any] = {**machine(), "check": options.check, "tables": {}}
+    for name, make in tables(full=not options.check).items():
+        if options.tables and name not in options.tables:
             continue
         for table in make():
-            for name, cell in table.cells():
-                if options.check and cell.budget is not None:
-                    if not settled(cell):
-                        missed.append(f"{table.title}: {name}: {cell.shown()}, budget {cell.allowed()}")
-                elif not options.check:
+            table.rows = {row: cells for row, cells in table.rows.items() if options.rows in row}
+            for cell_name, cell in table.cells():
+                if not options.check:
                     cell.measure()
-            if options.check:
-                for row in list(table.rows):
-                    table.rows[row] = {
-                        column: cell for column, cell in table.rows[row].items() if cell.values or cell.run is None
-                    }
-            print(table.text(), flush=True)
-            record[table.title] = {name: cell.values for name, cell in table.cells()}
-    print(f"{perf_counter() - start:.0f} s, Python {platform.python_version()}")
+                elif cell.budget is not None and not cell.settle():
+                    missed.append(f"{table.title}: {cell_name}: {cell.shown()}, budget {cell.budget}")
+            measured = {name: cell.record() for name, cell in table.cells() if cell.values is not None}
+            if measured:
+                print(table.text(), flush=True)
+                record["tables"][table.title] = measured
+    print(f"Median ± half of the middle half. {perf_counter() - start:.0f} s, {record['python']}, {record['machine']}")
     if options.json is not None:
-        options.json.write_text(json.dumps({"python": platform.python_version(), "tables": record}, indent=1))
+        options.json.write_text(json.dumps(record, indent=1, ensure_ascii=False))
     for line in missed:
-        print(f"missed: {line}", file=sys.stderr)
+        print(f"missed by {MARGIN - 1:.0%} in {TRIES} tries: {line}", file=sys.stderr)
     return 1 if missed else 0
 
 

@@ -4,63 +4,73 @@ from __future__ import annotations
 
 import gc
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, quantiles
 from time import process_time
 from typing import Any
 
 Work = Callable[[], object]
 Values = list[float]
-TIMES = "\N{MULTIPLICATION SIGN}"
+
+TRIES = 5
+MARGIN = 1.25  # how far beyond its budget a figure must be, each time, until it is called missed
 
 
 @dataclass
 class Cell:
-    """One figure: `run` gives its value in each round; None where what it needs is not installed.
+    """One figure: `run` gives its value in each round, none where what it needs is not installed.
 
     `budget`: the most it may be, or the least with `least`. `wanted`: what it should be where the budget is looser.
     `unit` stands behind it. `sampled`: a part was timed and scaled up.
     """
 
-    run: Callable[[], Values] | None
+    run: Callable[[], Values]
     budget: float | None = None
     wanted: float | None = None
     least: bool = False
-    unit: str = TIMES
+    unit: str = ""
     sampled: bool = False
-    values: Values = field(default_factory=list)
+    values: Values | None = None
 
     def measure(self) -> None:
-        if self.run is not None:
-            self.values = self.run()
+        self.values = self.run()
 
-    @property
-    def value(self) -> float:
-        return median(self.values)
+    def settle(self) -> bool:
+        """Measure until the budget is kept: what others on the machine do passes, a regression does not."""
+        for _ in range(TRIES):
+            self.measure()
+            if self.holds():
+                return True
+        return False
 
     def holds(self) -> bool:
-        """Whether the budget is kept: by the median, or by the better half where neighbours on the machine disturb."""
+        """Whether the better half of the rounds keeps the budget and its margin."""
         if self.budget is None or not self.values:
             return True
         ordered = sorted(self.values, reverse=self.least)
         better = median(ordered[: (len(ordered) + 1) // 2])
-        return better >= self.budget if self.least else better <= self.budget
+        return better >= self.budget / MARGIN if self.least else better <= self.budget * MARGIN
 
     def shown(self) -> str:
+        """The median, and half of the width in which half of the rounds lie."""
+        if self.values is None:
+            return ""
         if not self.values:
             return "absent"
-        text = number(self.value)
+        middle = median(self.values)
+        text = "~" * self.sampled + number(middle) + self.unit
         if len(self.values) > 1:
-            text += f" ({number(min(self.values))}-{number(max(self.values))})"
-        text += self.unit if self.unit == TIMES else f" {self.unit}"
-        return text + ("~" if self.sampled else "")
+            low, _, high = quantiles(self.values, n=4, method="inclusive")
+            text += f" ±{(high - low) / 2 / middle:.0%}"
+        return text
 
-    def allowed(self) -> str:
-        if self.budget is None:
-            return ""
-        text = f"{'≥' if self.least else '≤'} {number(self.budget)}"
-        return text if self.wanted in (None, self.budget) else f"{text} (issue wants {number(self.wanted)})"
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        values = [float(f"{value:.4g}") for value in self.values or ()]
+        said = {name: getattr(self, name) for name in ("budget", "wanted", "least", "unit", "sampled")}
+        middle = median(values) if values else None
+        return {"median": middle, "values": values, **{name: value for name, value in said.items() if value}}
 
 
 @dataclass
@@ -69,25 +79,27 @@ class Table:
 
     title: str
     note: str
-    rows: dict[str, dict[str, Cell]]
+    rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
 
     def cells(self) -> list[tuple[str, Cell]]:
         return [(f"{row}, {column}", cell) for row, cells in self.rows.items() for column, cell in cells.items()]
 
     def text(self) -> str:
-        columns = list(dict.fromkeys(column for cells in self.rows.values() for column in cells))
-        budgets = any(cell.budget is not None for _, cell in self.cells())
-        lines = [["", *columns, *(["budget"] if budgets else [])]]
-        for name, cells in self.rows.items():
-            line = [name, *(cells[column].shown() if column in cells else "" for column in columns)]
-            if budgets:
-                allowed = {column: cell.allowed() for column, cell in cells.items() if cell.allowed()}
-                same = len(set(allowed.values())) == 1
-                line.append(
-                    next(iter(allowed.values())) if same else "; ".join(f"{c}: {a}" for c, a in allowed.items())
-                )
-            lines.append(line)
-        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+        """The cells that were measured; behind them the budgets, and where these are looser what is wanted."""
+        measured = {
+            name: {column: cell for column, cell in cells.items() if cell.values is not None}
+            for name, cells in self.rows.items()
+        }
+        columns = list(dict.fromkeys(column for cells in measured.values() for column in cells))
+        lines = [["", *columns, "budget", "wanted"]]
+        for name, cells in measured.items():
+            told = [cells[column].shown() if column in cells else "" for column in columns]
+            budgets = distinct((cell.budget, cell.least) for cell in cells.values())
+            wanted = distinct((cell.wanted or cell.budget, cell.least) for cell in cells.values())
+            lines.append([name, *told, budgets, wanted if wanted != budgets else ""])
+        kept = [i for i in range(len(lines[0])) if any(line[i] for line in lines[1:])]
+        lines = [[line[i] for i in kept] for line in lines]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         body = ["  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)) for line in lines]
         return "\n".join([self.title, self.note, "", *(line.rstrip() for line in body), ""])
 
@@ -98,6 +110,11 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def distinct(bounds: Iterable[tuple[float | None, bool]]) -> str:
+    """Bounds in the order of their columns, equal neighbours once: `≤4.50 ≤3.60`."""
+    return " ".join(dict.fromkeys(f"{'≥' if least else '≤'}{number(bound)}" for bound, least in bounds if bound))
+
+
 def seconds(work: Work) -> float:
     """Of processor time: what others do on the machine in the meantime is not in it."""
     start = process_time()
@@ -105,27 +122,22 @@ def seconds(work: Work) -> float:
     return process_time() - start
 
 
-def paired(
-    work: Work, floor: Work, *, rounds: int = 9, scale: float = 1.0, warm: Work | None = None
-) -> Callable[[], Values]:
+def ratios(work: Work, floor: Work, *, rounds: int = 9, scale: float = 1.0, warm: Work | None = None) -> Values:
     """time(work) / time(floor) * scale of each round; the two take turns in going first.
 
     Inputs are made inside of the work (as by orjson.loads), so every round has fresh ones.
     """
-
-    def run() -> Values:
-        gc.collect()
-        values = []
-        (warm or work)()
-        for turn in range(rounds):
-            if turn % 2:
-                mine, other = seconds(work), seconds(floor)
-            else:
-                other, mine = seconds(floor), seconds(work)
-            values.append(mine / other * scale)
-        return values
-
-    return run
+    gc.collect()
+    gc.freeze()  # what the peers' modules hold is not walked in anybody's rounds
+    (warm or work)()
+    values = []
+    for turn in range(rounds):
+        if turn % 2:
+            mine, other = seconds(work), seconds(floor)
+        else:
+            other, mine = seconds(floor), seconds(work)
+        values.append(mine / other * scale)
+    return values
 
 
 def repeated(work: Work, times: int) -> Work:

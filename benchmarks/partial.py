@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import log10
-from time import process_time
 from typing import Any
 
 import orjson
 
-from benchmarks.measure import Cell, Table, Values, Work, module, paired, parts, repeated, seconds
+from benchmarks.measure import Cell, Table, Values, Work, module, parts, ratios, repeated, seconds
 from benchmarks.streams import long_string
 from friendli_stream import PartialJSON
 
@@ -40,7 +40,7 @@ def escaped(size: int) -> str:
     return long_string(size, 'print("one line")\n    # "of" a file\n')
 
 
-DOCUMENTS = {"a string": long_string, "a escaped": escaped, "b records": records, "c nested": nested}
+DOCUMENTS = {"string": long_string, "escaped string": escaped, "records": records, "nested": nested}
 
 
 def read(pieces: list[str]) -> Work:
@@ -97,87 +97,131 @@ def joined(pieces: list[str]) -> Work:
     return work
 
 
-def jiter_time(jiter: Any, pieces: list[str]) -> float:
+# ------------------------------------------------------------------------------------------------ peers
+
+
+def reparsed(parse: Callable[[bytes], Any], pieces: list[str]) -> float:
     """Seconds of a parse of all so far at each fragment, scaled up from SAMPLES of them."""
     whole = "".join(pieces).encode()
-    size = len(pieces[0])
-    count = len(pieces)
+    size, count = len(pieces[0]), len(pieces)
     chosen = range(1, count + 1) if count <= SAMPLES else [round((i + 0.5) * count / SAMPLES) for i in range(SAMPLES)]
-    start = process_time()
-    for at in chosen:
-        jiter.from_json(whole[: at * size], partial_mode="trailing-strings")
-    return (process_time() - start) * count / len(chosen)
+    return seconds(lambda: [parse(whole[: at * size]) for at in chosen]) * count / len(chosen)
 
 
-def against_jiter(jiter: Any, pieces: list[str]) -> Cell:
+def jiter() -> Callable[[bytes], Any] | None:
+    found = module("jiter")
+    return found and (lambda data: found.from_json(data, partial_mode="trailing-strings"))
+
+
+def partial_json_parser() -> Callable[[bytes], Any] | None:
+    found = module("partial_json_parser")
+    return found and (lambda data: found.loads(data.decode()))
+
+
+def faster(peer: Callable[[], Callable[[bytes], Any] | None], pieces: list[str]) -> Values:
+    """How many times as fast as a peer that parses anew; the first fragments that no peer takes are left out."""
+    parse = peer()
+    if parse is None:
+        return []
     times = max(1, 1_000 // len(pieces))
     work = repeated(read(pieces), times)
+    work()
+    return [sum(reparsed(parse, pieces) for _ in range(times)) / seconds(work) for _ in range(3)]
 
-    def run() -> Values:
-        values = []
-        for _ in range(3):
-            other = sum(jiter_time(jiter, pieces) for _ in range(times))
-            values.append(other / seconds(work))
-        return values
 
-    return Cell(run, sampled=len(pieces) > SAMPLES)
+def against_ijson(pieces: list[str]) -> Values:
+    """Ijson goes on where it was, too; its value so far has no open strings."""
+    ijson = module("ijson")
+    if ijson is None:
+        return []
+
+    def work() -> None:
+        events = ijson.sendable_list()
+        scanner, builder = ijson.basic_parse_coro(events), ijson.ObjectBuilder()
+        for piece in pieces:
+            scanner.send(piece.encode())
+            for event in events:
+                builder.event(*event)
+            events.clear()
+
+    return ratios(work, read(pieces), rounds=5)
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def targets() -> Table:
+    """What else partial-json.md wants."""
+    table = Table("3c. PartialJSON: linear", "Fragments of 12, the longest string in fragments of 64.")
+    for document, make in DOCUMENTS.items():
+        small, less, more = (list(parts(make(size), 12)) for size in (2_000, 20_000, 200_000))
+        now = AT_END_NOW["string" not in document]
+
+        def exponent(less: list[str] = less, more: list[str] = more) -> Values:
+            scale = 10 * len(less) * 10 / len(more)
+            return [log10(ratio) for ratio in ratios(read(more), repeated(read(less), 10), rounds=5, scale=scale)]
+
+        def ended(pieces: list[str]) -> Callable[[], Values]:
+            times = max(1, 5_000 // len(pieces))
+            return lambda: ratios(repeated(at_end(pieces), times), repeated(joined(pieces), times), rounds=15)
+
+        def told_or_read(pieces: list[str] = less) -> Values:
+            return ratios(told(pieces), read(pieces), rounds=25)
+
+        cells = {
+            "exponent, 20 KB → 200 KB": Cell(exponent, 1.15),
+            "read once at the end × (join + orjson), 2 KB": Cell(ended(small), now, AT_END),
+            "read once at the end × (join + orjson), 200 KB": Cell(ended(more), now, AT_END),
+            "changes() each × value each, 20 KB": Cell(told_or_read, 1.5),
+        }
+        for row, cell in cells.items():
+            table.rows.setdefault(row, {})[document] = cell
+
+    def fragment() -> Values:
+        huge, usual = (list(parts(long_string(size), 64)) for size in (20_000_000, 200_000))
+        return ratios(read(huge), repeated(read(usual), 100), rounds=3)
+
+    table.rows["a fragment of 20 MB × one of 200 KB"] = {"string": Cell(fragment, 1.5)}
+    return table
+
+
+def others() -> Table:
+    """Peers besides jiter."""
+    note = "The value read after every fragment of 12. ijson goes on where it was, but shows no open strings."
+    table = Table("3d. PartialJSON: times faster than", note)
+    for label in ("2 KB", "20 KB"):
+        for document in ("string", "records"):
+            pieces = list(parts(DOCUMENTS[document](SIZES[label]), 12))
+            table.rows[f"{label}, {document}"] = {
+                "jiter": Cell(lambda pieces=pieces: faster(jiter, pieces), sampled=True),
+                "partial-json-parser": Cell(lambda pieces=pieces: faster(partial_json_parser, pieces), sampled=True),
+                "ijson": Cell(lambda pieces=pieces: against_ijson(pieces)),
+            }
+    return table
 
 
 def scanner() -> list[Table]:
-    jiter = module("jiter")
-    faster: dict[str, dict[str, Cell]] = {}
-    floors: dict[str, dict[str, Cell]] = {}
+    note = 'The value read after every fragment; jiter\'s partial_mode="trailing-strings". ~: sampled.'
+    against = Table("3a. PartialJSON: times faster than jiter", note)
+    floors = Table("3b. PartialJSON: times its floor", "The floor: orjson.loads once, and an empty call a fragment.")
     for label, size in SIZES.items():
         for width in (4, 12, 64):
             name = f"{label}, fragments of {width}"
-            faster[name], floors[name] = {}, {}
+            against.rows[name], floors.rows[name] = {}, {}
             for document, make in DOCUMENTS.items():
                 pieces = list(parts(make(size), width))
-                cell = against_jiter(jiter, pieces) if jiter is not None else Cell(None)
-                cell.least = True
-                if jiter is not None:
-                    cell.budget, cell.wanted = JITER_NOW[size][document[0] != "a"], JITER[size]
-                faster[name][document] = cell
-                times = max(1, 2_000 // len(pieces))
-                run = paired(repeated(read(pieces), times), repeated(floor(pieces), times), rounds=5)
-                floors[name][document] = Cell(run, FLOOR_NOW, FLOOR)
-    other: dict[str, dict[str, Cell]] = {
-        "exponent 20 KB→200 KB": {},
-        "read at the end / (join + orjson), 2 KB": {},
-        "read at the end / (join + orjson), 200 KB": {},
-        "changes / value, 20 KB": {},
-    }
-    for document, make in DOCUMENTS.items():
-        less, more = (list(parts(make(size), 12)) for size in (20_000, 200_000))
-        small = list(parts(make(2_000), 12))
-        growth = paired(read(more), repeated(read(less), 10), rounds=5, scale=10 * len(less) * 10 / len(more))
-        other["exponent 20 KB→200 KB"][document] = Cell(exponent(growth), 1.15, unit="")
-        for label, pieces in (("2 KB", small), ("200 KB", more)):
-            times = max(1, 5_000 // len(pieces))
-            run = paired(repeated(at_end(pieces), times), repeated(joined(pieces), times))
-            other[f"read at the end / (join + orjson), {label}"][document] = Cell(
-                run, AT_END_NOW[document[0] != "a"], AT_END
-            )
-        run = paired(repeated(told(less), 5), repeated(read(less), 5))
-        other["changes / value, 20 KB"][document] = Cell(run, 1.5)
-    huge, usual = (list(parts(long_string(size), 64)) for size in (20_000_000, 200_000))
-    run = paired(read(huge), repeated(read(usual), 100), rounds=2)
-    other["20 MB / 200 KB, a fragment"] = {"a string": Cell(run, 1.5)}
-    return [
-        Table(
-            "3a. PartialJSON: times faster than jiter",
-            'The value read after every fragment; jiter\'s partial_mode="trailing-strings". ~: sampled.',
-            faster,
-        ),
-        Table(
-            "3b. PartialJSON: against its floor", "The floor: orjson.loads once, and an empty call a fragment.", floors
-        ),
-        Table("3c. PartialJSON: linear", "Fragments of 12, the long strings of 64.", other),
-    ]
+                now = JITER_NOW[size]["string" not in document]
+                against.rows[name][document] = Cell(
+                    lambda pieces=pieces: faster(jiter, pieces),
+                    now,
+                    JITER[size],
+                    least=True,
+                    sampled=len(pieces) > SAMPLES,
+                )
 
+                def above(pieces: list[str] = pieces) -> Values:
+                    times = max(1, 2_000 // len(pieces))
+                    return ratios(repeated(read(pieces), times), repeated(floor(pieces), times), rounds=7)
 
-def exponent(growth: Any) -> Any:
-    def run() -> Values:
-        return [log10(value) for value in growth()]
-
-    return run
+                floors.rows[name][document] = Cell(above, FLOOR_NOW, FLOOR)
+    return [against, floors, targets(), others()]

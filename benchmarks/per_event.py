@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 7: what an event costs, that it stays so, and what a gateway pays."""
+"""Table 1: what an event costs, and how much of that is ours."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 
 import orjson
 
-from benchmarks.measure import Cell, Table, Work, paired, repeated, seconds
-from benchmarks.streams import KINDS, Events, bounded, chat_input, long_string, message_input, wide
+from benchmarks import peers
+from benchmarks.measure import Cell, Table, Values, Work, ratios, repeated, seconds
+from benchmarks.streams import KINDS, Events, Kind
 from friendli_stream import chat, messages
 
-LENGTHS = {"short 50": 50, "usual 500": 500, "long 20,000": 20_000}
+LENGTHS = {
+    "1a. Per event, short streams": 50,
+    "1b. Per event, usual streams": 500,
+    "1c. Per event, long streams": 20_000,
+}
 # What holds now, by length: head and end of a stream take the general way, about 100 µs in all.
-LOOSER = {500: 4.5, 20_000: 3.6}
-GROWTH = 12.0  # the most that ten times the events may cost
+LOOSER = {500: 4.0, 20_000: 3.4}
 
 
 def decoded(events: Events) -> Work:
@@ -49,152 +53,83 @@ def fed(form: ModuleType, events: Events) -> Work:
     return work
 
 
-def per_event() -> Table:
-    rows: dict[str, dict[str, Cell]] = {}
-    for name, kind in KINDS.items():
-        cells = rows[name] = {}
-        usual = kind.tell(500)
+def floor_of(kind: Kind, length: int) -> Callable[[], Values]:
+    def run() -> Values:
+        events = kind.tell(length)
+        return [seconds(decoded(events)) / length * 1e6 for _ in range(9)]
 
-        def floor(events: Events = usual) -> list[float]:
-            return [seconds(decoded(events)) / len(events) * 1e6 for _ in range(15)]
-
-        cells["orjson.loads"] = Cell(floor, unit="µs")
-        for column, length in LENGTHS.items():
-            events = kind.tell(length)
-            times, rounds = max(1, 1_000 // length), 5 if length > 10_000 else 25
-            work = repeated(stepped(kind.format, events), times)
-            run = paired(work, repeated(decoded(events), times), rounds=rounds)
-            cells[f"step, {column}"] = Cell(run)
-            if kind.wanted is not None and length > 50:
-                cells[f"step, {column}"].budget = max(kind.wanted, LOOSER[length])
-                cells[f"step, {column}"].wanted = kind.wanted
-        work = repeated(fed(kind.format, usual), 2)
-        cells["feed, usual 500"] = Cell(paired(work, repeated(decoded(usual), 2), rounds=25))
-    note = "orjson.loads alone (µs an event), and how many times that decode + step, decode + feed take; whole streams."
-    return Table("1. Per event", note, rows)
+    return run
 
 
-# ------------------------------------------------------------------------------------------------ growth
+def ours(kind: Kind, length: int, how: Callable[[ModuleType, Events], Work]) -> Callable[[], Values]:
+    def run() -> Values:
+        events = kind.tell(length)
+        times, rounds = max(1, 1_000 // length), 7 if length > 10_000 else 25
+        work, floor = (repeated(one, times) for one in (how(kind.format, events), decoded(events)))
+        return ratios(work, floor, rounds=rounds)
+
+    return run
 
 
-def finished(form: ModuleType, events: Events) -> Work:
-    """Everything of the final message read once."""
-
-    def work() -> None:
-        state = form.State()
-        for event in events:
-            state = form.step(state, orjson.loads(event))
-        state.result().to_json()
-
-    return work
-
-
-def told(form: ModuleType, events: Events) -> Work:
-    """What was added, asked after every event."""
-
-    def work() -> None:
-        older = form.State()
-        for event in events:
-            newer = form.step(older, orjson.loads(event))
-            form.changes(older, newer)
-            older = newer
-
-    return work
+def per_event() -> list[Table]:
+    tables = []
+    for title, length in LENGTHS.items():
+        table = Table(f"{title} of {length:,} events", "Times orjson.loads of each event, which is in all of them.")
+        if length > 1_000:
+            table.note += f" ~: {peers.SAMPLE} events in the middle, {peers.SAMPLES} times."
+        for name, kind in KINDS.items():
+            budget = max(kind.wanted, LOOSER[length]) if kind.wanted and length in LOOSER else None
+            cells = table.rows[name] = {
+                "orjson.loads": Cell(floor_of(kind, length), unit=" µs"),
+                "step": Cell(ours(kind, length, stepped), budget, kind.wanted if budget else None),
+                "feed": Cell(ours(kind, length, fed)),
+            }
+            for peer, make in peers.PEERS[kind.format].items():
+                run = lambda make=make, kind=kind, length=length: peers.against(make, kind.tell, length, decoded)  # noqa: E731
+                cells[peer] = Cell(run, sampled=peers.sampled(make, length))
+        tables.append(table)
+    return [*tables, objects()]
 
 
-def watched(form: ModuleType, events: Events) -> Work:
-    """The snapshot made after every event, and what is certain of a tool input read."""
+# ------------------------------------------------------------------------------------------------ SDK objects
 
-    def work() -> None:
-        state = form.State()
-        for event in events:
-            state = form.step(state, orjson.loads(event))
-            snapshot = state.snapshot
-            if snapshot is not None:
-                for call in snapshot.tool_uses if form is messages else snapshot.tool_calls:
-                    call.partial_input  # noqa: B018  it scans
-
-    return work
+SDKS: dict[str, tuple[str, Callable[[], Callable[[Any], Any]]]] = {
+    "anthropic": ("Messages text", peers.build_anthropic),
+    "openai": ("chat text", peers.build_openai),
+    "friendli, Messages": ("Messages text", lambda: peers.build_friendli(messages)),
+    "friendli, chat": ("chat text", lambda: peers.build_friendli(chat)),
+}
 
 
-READINGS = {"read at the end": finished, "changes after each": told, "snapshot after each": watched}
+def objects() -> Table:
+    """Feeding an SDK's own objects, against the time in which the SDK makes them."""
+    table = Table("1d. SDK objects", "Times orjson.loads: the SDK building its object from the dict, our feed of that.")
+    for sdk, (name, make) in SDKS.items():
+        kind = KINDS[name]
+
+        def rounds(make: Any = make, kind: Kind = kind) -> list[tuple[float, float, float]]:
+            build = peers.installed(make)
+            events = kind.tell(100)[:99]  # without "[DONE]", which no SDK passes on
+            return [] if build is None else [round_of(build, kind.format, events) for _ in range(9)]
+
+        table.rows[sdk] = {
+            "SDK": Cell(lambda rounds=rounds: [built / floor for floor, built, _ in rounds()]),
+            "feed": Cell(lambda rounds=rounds: [feed / floor for floor, _, feed in rounds()]),
+            "feed / SDK": Cell(lambda rounds=rounds: [feed / built for _, built, feed in rounds()]),
+        }
+    return table
 
 
-def growth(*, full: bool) -> Table:
-    """`full`: all kinds; else those whose ways through the code differ, and to 10,000 events only."""
-    kinds: dict[str, tuple[ModuleType, Callable[[int], Events]]] = {
-        name: (kind.format, kind.tell) for name, kind in KINDS.items() if "tool" not in name
-    }
-    if not full:
-        kinds = {name: kinds[name] for name in ("Messages text", "chat text", "chat usage in each", "chat logprobs")}
-    for name, text in {"one string": long_string, "bounded objects": bounded, "wide open array": wide}.items():
-        kinds[f"Messages input, {name}"] = (messages, message_input(text))
-        if full:
-            kinds[f"chat input, {name}"] = (chat, chat_input(text))
-    rows = {}
-    for name, (form, tell) in kinds.items():
-        cells = rows[name] = dict[str, Cell]()
-        for reading, make in READINGS.items():
-            for small in (1_000, 10_000):
-                unbounded = "wide" in name and reading == "snapshot after each"
-                if small > 1_000 and not full:
-                    continue
-                less, more = make(form, tell(small)), make(form, tell(10 * small))
-                run = paired(more, repeated(less, 10), rounds=3 if small < 10_000 and full else 1, scale=10, warm=less)
-                label = f"{reading}, {small // 1000}k→{small // 100}k"
-                cells[label] = Cell(run, None if unbounded else GROWTH)
-    note = "time(10 n) / time(n): 10 is linear. The array that stays open is shown without a budget for snapshots."
-    return Table("2. Growth", note, rows)
+def round_of(build: Callable[[Any], Any], form: ModuleType, events: Events) -> tuple[float, float, float]:
+    """Seconds of decoding the events, of making the SDK's objects of them, and of feeding these."""
+    values = [orjson.loads(event) for event in events]
+    made: list[Any] = []
+    accumulator = form.Accumulator()
 
+    def feed() -> None:
+        for event in made:
+            accumulator.feed(event)
 
-# ------------------------------------------------------------------------------------------------ a gateway
-
-
-def gateway() -> Table:
-    """10,000 streams of both formats, one event of each in turn."""
-    told = [
-        KINDS[name].tell(30)
-        for name in ("Messages text", "chat text", "Messages tool input", "chat reasoning, mirrored")
-    ]
-    forms = [messages, chat, messages, chat]
-    count = 10_000
-    turns = max(len(events) for events in told)
-
-    def floor() -> None:
-        loads = orjson.loads
-        for turn in range(turns):
-            for stream in range(count):
-                events = told[stream & 3]
-                if turn < len(events):
-                    loads(events[turn])
-
-    def work() -> None:
-        loads = orjson.loads
-        open_streams = [forms[stream & 3].Accumulator() for stream in range(count)]
-        for turn in range(turns):
-            for stream in range(count):
-                events = told[stream & 3]
-                if turn < len(events):
-                    open_streams[stream].feed(loads(events[turn]))
-        for accumulator in open_streams:
-            accumulator.result()
-
-    total = sum(len(told[stream & 3]) for stream in range(count))
-    rates: list[float] = []
-
-    def ratio() -> list[float]:
-        rates.clear()
-        values = []
-        for _ in range(3):
-            took = seconds(work)
-            rates.append(total / took)
-            values.append(took / seconds(floor))
-        return values
-
-    cells = {
-        "against decode alone": Cell(ratio),
-        "events a second": Cell(lambda: list(rates), unit=""),
-        "of a core at 100,000 a second": Cell(lambda: [100_000 / rate * 100 for rate in rates], unit="%"),
-    }
-    note = f"{count:,} interleaved streams of 30 events, decoded, folded, and their results taken, in one process."
-    return Table("7. A gateway's day", note, {"4 kinds, both formats": cells})
+    times = seconds(repeated(decoded(events), 5)) / 5, seconds(lambda: made.extend(map(build, values))), seconds(feed)
+    assert not accumulator.state.diagnostics
+    return times

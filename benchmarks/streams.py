@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle, islice
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -18,18 +18,28 @@ CJK = ("흐름", "은 ", "조각", "으로 ", "온다", "。", "流", "れは", 
 ALPHABET = "aB3xYz9Qr7LmN0pW"
 
 Events = list[bytes]
+Tell = Callable[..., Events]
 
 
 class Kind(NamedTuple):
-    """A kind of stream: its format, the events of one of n, and what decode + step should cost at most."""
+    """A kind of stream: its format, the events of one of n, and what decode + step should cost at most.
+
+    `tell(n, first)`: the first pieces of the text come as one, so that the next one is already far behind the head.
+    """
 
     format: ModuleType
-    tell: Callable[[int], Events]
+    tell: Tell
     wanted: float | None = None
 
 
-def words(count: int, source: tuple[str, ...] = WORDS) -> Iterator[str]:
-    return islice(cycle(source), count)
+def told(pieces: Iterable[str], first: int) -> Iterator[str]:
+    rest = iter(pieces)
+    yield "".join(islice(rest, first))
+    yield from rest
+
+
+def words(count: int, first: int, source: tuple[str, ...] = WORDS) -> Iterator[str]:
+    return told(islice(cycle(source), count), first)
 
 
 def long_string(size: int, line: str = "one line of a file that is written whole. ") -> str:
@@ -87,22 +97,22 @@ def message(block: dict[str, Any], deltas: Iterator[dict[str, Any]]) -> Events:
     return [orjson.dumps(event) for event in (*head, *middle, *tail)]
 
 
-def message_text(n: int) -> Events:
-    return message({"type": "text", "text": ""}, ({"type": "text_delta", "text": word} for word in words(n - 5)))
+def message_text(n: int, first: int = 1) -> Events:
+    return message({"type": "text", "text": ""}, ({"type": "text_delta", "text": word} for word in words(n - 5, first)))
 
 
-def message_thinking(n: int) -> Events:
+def message_thinking(n: int, first: int = 1) -> Events:
     block = {"type": "thinking", "thinking": "", "signature": ""}
-    return message(block, ({"type": "thinking_delta", "thinking": word} for word in words(n - 5)))
+    return message(block, ({"type": "thinking_delta", "thinking": word} for word in words(n - 5, first)))
 
 
-def message_input(text: Callable[[int], str]) -> Callable[[int], Events]:
+def message_input(text: Callable[[int], str]) -> Tell:
     """A tool call whose input comes in fragments of about 8 characters."""
 
-    def tell(n: int) -> Events:
+    def tell(n: int, first: int = 1) -> Events:
         block = {"type": "tool_use", "id": "toolu_01", "name": "write", "input": {}}
         whole = text((n - 5) * 8)
-        pieces = parts(whole, max(1, -(-len(whole) // (n - 5))))
+        pieces = told(parts(whole, max(1, -(-len(whole) // (n - 5)))), first)
         return message(block, ({"type": "input_json_delta", "partial_json": piece} for piece in pieces))
 
     return tell
@@ -111,68 +121,74 @@ def message_input(text: Callable[[int], str]) -> Callable[[int], Events]:
 # ------------------------------------------------------------------------------------------------ chat.completion.chunk
 
 
-def chunks(deltas: Iterator[dict[str, Any]], each: Callable[[int], dict[str, Any]], **choice: Any) -> Events:
-    """A role, the deltas, the end. `each`: what every chunk has besides; `choice`: what every choice has."""
-    envelope = {"id": "chatcmpl-01", "object": "chat.completion.chunk", "created": 1720000000, "model": "a-model"}
-    told: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    told += [(delta, None) for delta in deltas]
-    told.append(({}, "stop"))
-    events = []
-    for at, (delta, reason) in enumerate(told):
-        one = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None, **choice}
-        events.append(orjson.dumps({**envelope, "choices": [one], **each(at)}))
-    return [*events, b'"[DONE]"']
+Fields = Callable[[int], dict[str, Any]]
 
 
 def nothing(_: int) -> dict[str, Any]:
     return {}
 
 
-def chat_text(n: int) -> Events:
-    return chunks(({"content": word} for word in words(n - 3)), nothing)
+def chunks(deltas: Iterable[dict[str, Any]], each: Fields = nothing, choice: Fields = nothing) -> Events:
+    """A role, the deltas, the end. `each`, `choice`: what the chunk at an index, and its choice, have besides."""
+    envelope = {"id": "chatcmpl-01", "object": "chat.completion.chunk", "created": 1720000000, "model": "a-model"}
+    all_of = [{"role": "assistant", "content": ""}, *deltas, {}]
+    events = []
+    for at, delta in enumerate(all_of):
+        reason = None if delta else "stop"
+        one = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None, **choice(at)}
+        events.append(orjson.dumps({**envelope, "choices": [one], **each(at)}))
+    return [*events, b'"[DONE]"']
 
 
-def chat_reasoning(n: int) -> Events:
-    deltas = ({"reasoning_content": word, "reasoning": word} for word in words(n - 3))
+def chat_text(n: int, first: int = 1) -> Events:
+    return chunks({"content": word} for word in words(n - 3, first))
+
+
+def chat_reasoning(n: int, first: int = 1) -> Events:
+    deltas = ({"reasoning_content": word, "reasoning": word} for word in words(n - 3, first))
     return chunks(deltas, lambda _: {"usage": None})
 
 
-def chat_role(n: int) -> Events:
-    return chunks(({"role": "assistant", "content": word} for word in words(n - 3)), nothing)
+def chat_role(n: int, first: int = 1) -> Events:
+    return chunks({"role": "assistant", "content": word} for word in words(n - 3, first))
 
 
-def chat_usage(n: int) -> Events:
+def chat_usage(n: int, first: int = 1) -> Events:
     return chunks(
-        ({"content": word} for word in words(n - 3)),
+        ({"content": word} for word in words(n - 3, first)),
         lambda at: {"usage": {"prompt_tokens": 27, "completion_tokens": at, "total_tokens": 27 + at}},
     )
 
 
-def chat_obfuscation(n: int) -> Events:
+def chat_obfuscation(n: int, first: int = 1) -> Events:
     return chunks(
-        ({"content": word} for word in words(n - 3)),
+        ({"content": word} for word in words(n - 3, first)),
         lambda at: {"usage": None, "obfuscation": ALPHABET[: 4 + at % 10]},
     )
 
 
-def chat_cjk(n: int) -> Events:
-    return chunks(({"content": word} for word in words(n - 3, CJK)), nothing)
+def chat_cjk(n: int, first: int = 1) -> Events:
+    return chunks({"content": word} for word in words(n - 3, first, CJK))
 
 
-def chat_input(text: Callable[[int], str]) -> Callable[[int], Events]:
-    def tell(n: int) -> Events:
+def chat_input(text: Callable[[int], str]) -> Tell:
+    def tell(n: int, first: int = 1) -> Events:
         whole = text((n - 4) * 8)
         head = {"index": 0, "id": "call_01", "type": "function", "function": {"name": "write", "arguments": ""}}
-        pieces = parts(whole, max(1, -(-len(whole) // (n - 4))))
+        pieces = told(parts(whole, max(1, -(-len(whole) // (n - 4)))), first)
         calls = [head, *({"index": 0, "function": {"arguments": piece}} for piece in pieces)]
-        return chunks(({"tool_calls": [call]} for call in calls), nothing)
+        return chunks({"tool_calls": [call]} for call in calls)
 
     return tell
 
 
-def chat_logprobs(n: int) -> Events:
+def chat_logprobs(n: int, first: int = 1) -> Events:
     entry = {"token": " the", "logprob": -0.25, "bytes": [32, 116, 104, 101], "top_logprobs": []}
-    return chunks(({"content": word} for word in words(n - 3)), nothing, logprobs={"content": [entry], "refusal": None})
+
+    def choice(at: int) -> dict[str, Any]:
+        return {"logprobs": {"content": [entry] * (first if at == 1 else 1), "refusal": None}}
+
+    return chunks(({"content": word} for word in words(n - 3, first)), choice=choice)
 
 
 KINDS = {

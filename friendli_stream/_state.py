@@ -378,8 +378,17 @@ class State(Generic[O, V]):
             key = tuple(slot)
             tip[key] = _rope(key, content)
         state._tip = tip
+        state._check()
         state._restore()
         return state
+
+    def _check(self) -> None:
+        """Status, start and failure fit together, and the error can be built. Raises whatever from_json answers."""
+        outline: Any = self._outline
+        failed = outline.status == "failed"
+        if failed != (self.error is not None) or not (failed or outline.started == (outline.status != "empty")):
+            message = f"status {outline.status}"
+            raise ValueError(message)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State) or self._format != other._format:
@@ -456,7 +465,7 @@ def _saver() -> Converter:
 
     def exactly(kind: type[Any]) -> None:
         def check(value: Any, _: Any) -> Any:
-            if type(value) is not kind or (kind is str and whole(value) != value):
+            if type(value) is not kind or (kind is str and whole(value) != value):  # B1
                 message = f"{kind.__name__} expected, not {type(value).__name__}"
                 raise TypeError(message)
             return value

@@ -298,6 +298,7 @@ class Completion(WithExtra):
 
 USAGE: Final[Slot] = (LAST, "usage")
 OTHER_USAGE: Final[Slot] = (LAST, "other usage")  # of a choice, or x_groq: where there is no usage (C10)
+LARGEST: Final = 10**18  # an index is less
 USAGE_ROOM: Final = 512  # characters: what a usage object counts for at least, so that a growing one weighs once
 
 TEXT_KEYS: Final = ("content", "refusal", "reasoning_content")
@@ -699,7 +700,7 @@ def step(state: State, event: Any) -> State:
                     route = routes[ONCE]
                 tip = (tip, route, value)
                 room -= len(value)
-            elif key == "tool_calls":  # C6-C8
+            elif key == "tool_calls" and type(value) is list:  # C6-C8
                 for call in value:
                     function = call["function"]
                     piece = function["arguments"]
@@ -717,7 +718,8 @@ def step(state: State, event: Any) -> State:
         usage = event.get("usage")
         if usage is not None:  # C10
             data = encode(usage)
-            if type(usage) is not dict or len(data) > outline.usage_room:
+            brackets = data.count(b"{") + data.count(b"[")
+            if type(usage) is not dict or len(data) > outline.usage_room or brackets > outline.limits.depth:
                 return _step(state, event)
             tip = (tip, USAGE, data)
         if room < 0:
@@ -841,7 +843,7 @@ def _envelope(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     created = event.get("created")
     if not outline.created and created is not None:
         if isinstance(created, (int, float)) and not isinstance(created, bool):
-            outline.created = created
+            outline.created = decode(encode(created))  # a ValueError where no JSON can be written of it (B2)
         else:
             _skip(draft, "created is a number", "created", created)
     for name in ("system_fingerprint", "service_tier"):
@@ -1167,9 +1169,9 @@ def _nothing(_: Any) -> None:
 
 def _number(index: Any) -> int | None:
     """A usable index: an integer from 0, or its digits (C6)."""
-    if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < 19:  # noqa: PLR2004
+    if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < len(str(LARGEST)):
         return int(index)
-    return index if type(index) is int and index >= 0 else None
+    return index if type(index) is int and 0 <= index < LARGEST else None
 
 
 def _sound(draft: Draft[Outline], source: Mapping[str, Any], name: str, kind: type, place: str) -> Any:

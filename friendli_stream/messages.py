@@ -437,15 +437,14 @@ class State(_state.State[Outline, Message]):
     def _restore(self) -> None:
         outline = self._outline
         known: set[Slot] = set()
+        if outline.usage is not None and not isinstance(decode(outline.usage), dict):
+            message = "usage: an object expected"
+            raise ValueError(message)
         for block in outline.blocks.values():
             known.update(block.slot(key) for _, key, _ in DELTAS.values() if key != "citation")
             known.update((block.list_slot("citations"), block.list_slot("unknown_deltas")))
-            for data in (block.raw, outline.usage):
-                if data is not None and not isinstance(decode(data), dict):
-                    message = f"block {block.index}: an object expected"
-                    raise ValueError(message)
-            if block.kind == "opaque" and block.raw is None:
-                message = f"block {block.index}: raw is missing"
+            if block.kind == "opaque" and (block.raw is None or not isinstance(decode(block.raw), dict)):
+                message = f"block {block.index}: an object expected"
                 raise ValueError(message)
             if not block.stopped and outline.status == "open":
                 outline.put(block)

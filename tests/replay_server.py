@@ -5,8 +5,9 @@
         ... a client with base_url=server.url ...
         assert server.dropped.wait(5)  # where the reply hangs: the client has closed its connection
 
-Without replies a path ending in `messages` is answered with MESSAGES, any other with CHAT; a request that brings a
-tool's result with MESSAGES_ANSWER or CHAT_ANSWER. By itself, for trying something out by hand, it prints its URL:
+Without replies a path ending in `messages` is answered with MESSAGES, any other with CHAT, and a request that brings
+a tool's result with MESSAGES_ANSWER or CHAT_ANSWER. What is not sent as JSON is refused. By itself, for trying
+something out by hand, it prints its URL:
 
     python tests/replay_server.py
 """
@@ -109,8 +110,10 @@ class ReplayServer(ThreadingHTTPServer):
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
-    def next_reply(self, path: str, body: Any) -> Reply:
+    def next_reply(self, path: str, content_type: str, body: Any) -> Reply:
         """The reply to a request for `path`."""
+        if content_type.partition(";")[0] != "application/json":
+            return Reply(b'{"error": {"message": "no JSON"}}', status=415, content_type="application/json")
         if self.replies:
             return self.replies.popleft()
         first, second = (MESSAGES, MESSAGES_ANSWER) if path.endswith("/messages") else (CHAT, CHAT_ANSWER)
@@ -130,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self.server.requests.append(body)
         self.server.paths.append(path)
-        reply = self.server.next_reply(path, body)
+        reply = self.server.next_reply(path, self.headers.get("content-type", ""), body)
         compressed = reply.compressed and "gzip" in self.headers.get("accept-encoding", "")
         self.send_response(reply.status)
         self.send_header("content-type", reply.content_type)

@@ -1,6 +1,7 @@
 """B4: each limit is met exactly, keeps what was folded, and never depends on who read what; memory stays bounded.
 
-The hostile streams run to 2 MB each here, 16 times the limit of their text; to make it 1 GB:
+The endless streams run to 2 MB each here, 16 times the limit of their text, and those of bytes to 24 MB each, in a
+process that may take 12 MB. To make all of them 1 GB each, in about an hour:
 
     HOSTILE_MB=1000 pytest tests/test_limits.py -k endless
 """
@@ -12,17 +13,23 @@ import gc
 import itertools
 import json
 import os
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from friendli_stream import LimitExceeded, Limits, sse
+from tests.endless import BYTES
 from tests.tell import CHAT, FORMATS, MESSAGES, Format
 
 MB = 2**20
 HOSTILE = int(os.environ.get("HOSTILE_MB", "2")) * MB
+HOSTILE_BYTES = int(os.environ.get("HOSTILE_MB", "24")) * MB
+ROOM = 12 * MB  # of address space, for a process that takes them
 LIMIT = MB // 8
 BOUND = 4 * MB  # encoding a text as JSON takes some 16 times its size for a moment
 
@@ -404,6 +411,16 @@ def test_endless_lines(case: str, decoder: Callable[..., Any]) -> None:
             assert case in SILENT[decoder], "went on"
 
     assert peak(feed) < BOUND // 4
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux holds a process to its address space")
+@pytest.mark.parametrize("case", BYTES)
+def test_endless_bytes(case: str) -> None:
+    """B4, S5: endless bytes, read on behind every refusal, are folded to the last by a process that may take 12 MB."""
+    command = [sys.executable, "-m", "tests.endless", case, str(HOSTILE_BYTES), str(ROOM)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == [BYTES[case].refused, HOSTILE_BYTES]
 
 
 HOT: dict[str, tuple[list[Any], Callable[[str], Any]]] = {

@@ -178,7 +178,7 @@ def test_record_block(server, capsys):
     [call] = run(server, (block := found("calls.append")).code, block.line)["calls"]
     assert call.result() == chat.fold(sse.events([test_sdks.CHAT]))
     assert 0 < call.first_token < 60
-    assert f"{call.result().usage} {call.first_token}" == capsys.readouterr().out.splitlines()[-1]
+    assert f"................{call.result().usage} {call.first_token}\n" == capsys.readouterr().out
 
 
 def test_streamed_blocks(server, capsys):

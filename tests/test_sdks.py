@@ -19,7 +19,7 @@ import friendli
 import openai
 import pytest
 import trio
-from friendli.core.models import FriendliCoreError
+from friendli.core.models import FriendliCoreError, ResponseValidationError
 
 from friendli_stream import IncompleteStream, ServerError, chat, messages, sse
 from friendli_stream.wire import event_of
@@ -582,18 +582,55 @@ def test_friendli_drops_reasoning(server):
     assert chat.fold(CHAT_EVENTS) == completion
 
 
-def test_friendli_raises_at_a_ping(server):
-    """The friendli SDK raises at a ping; the tap keeps what came before and adds nothing; the bytes go on (M10)."""
-    body = as_sse([*MESSAGES_EVENTS[:4], {"type": "ping"}, *MESSAGES_EVENTS[4:]], named=True)
+@pytest.mark.parametrize("kind", ["ping", "novelty"])
+def test_friendli_raises_at_an_unknown_event(server, kind):
+    """The friendli SDK raises at a ping and at what else it does not know; the tap keeps what came; the bytes go on (M10)."""
+    body = as_sse([*MESSAGES_EVENTS[:4], {"type": kind}, *MESSAGES_EVENTS[4:]], named=True)
     server.replies += [Reply(body), Reply(body)]
     with friendli.SyncFriendli(token="none", server_url=server.url) as client:
         accumulator = messages.Accumulator()
-        with pytest.raises(FriendliCoreError, match="ping"):
+        with pytest.raises(ResponseValidationError, match=kind):
             for _ in accumulator.tap(FRIENDLI_MESSAGES.create(client)):
                 pass
         assert functools.reduce(messages.step, MESSAGES_EVENTS[:4], messages.State()) == accumulator.state
         stream = FRIENDLI_MESSAGES.create(client)
         assert messages.fold(MESSAGES_EVENTS) == messages.fold(sse.events(stream.response.iter_bytes()))
+
+
+def test_anthropic_skips_pings(server):
+    """The anthropic SDK passes no ping on, which nothing is lost by (M10)."""
+    server.replies.append(Reply(as_sse([MESSAGES_EVENTS[0], {"type": "ping"}, *MESSAGES_EVENTS[1:]], named=True)))
+    with ANTHROPIC.client(server.url) as client:
+        events = list(ANTHROPIC.create(client))
+    assert "ping" not in {event.type for event in events}
+    assert messages.fold(MESSAGES_EVENTS) == messages.fold(events)
+
+
+def test_anthropics_helper_adds_events(server):
+    """`messages.stream()` of the anthropic SDK mixes events of its own in, which are noted as unknown ones (M10)."""
+    accumulator = messages.Accumulator()
+    request = {name: value for name, value in MESSAGE.items() if name != "stream"}
+    with ANTHROPIC.client(server.url) as client, client.messages.stream(**request) as stream:
+        for _ in accumulator.tap(stream):
+            pass
+    assert {"unknown_event"} == {note.code for note in accumulator.state.diagnostics}
+    assert messages.fold(MESSAGES_EVENTS).text == accumulator.result().text
+
+
+@EACH
+def test_unknown_fields(server, sdk):
+    """The openai and anthropic SDKs pass unknown fields on; friendli's drop them, and the bytes have them (M1, C13)."""
+    first = dict(sdk.events[0])
+    if sdk.module is messages:
+        first["message"] = {**first["message"], "novelty": 1}
+    else:
+        first["novelty"] = 1
+    body = as_sse([first, *sdk.events[1:]], named=sdk.module is messages)
+    server.replies += [Reply(body), Reply(body)]
+    with sdk.client(server.url) as client:
+        kept = sdk.module.fold(sdk.create(client)).extra
+        assert {"novelty": 1} == sdk.module.fold(sse.events(sdk.create(client).response.iter_bytes())).extra
+    assert kept == ({} if sdk.name == "friendli" else {"novelty": 1})
 
 
 @pytest.mark.parametrize("sdk", [OPENAI, FRIENDLI_CHAT], ids=repr)
