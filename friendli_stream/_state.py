@@ -48,7 +48,7 @@ SAVED_VERSION = 1
 _HALVES = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 
 
-@attrs.frozen
+@attrs.frozen(repr=False, match_args=False)
 class Failure:
     """Why a state failed: what its error is built from. `detail` is JSON, so that equal failures are equal."""
 
@@ -139,7 +139,7 @@ def changed(value: V, **fields: Any) -> V:
     return new
 
 
-@attrs.define(slots=False)
+@attrs.define(slots=False, init=False, eq=False, repr=False, match_args=False)  # the subclasses have these
 class Outline:
     """What both formats' outlines have. A field with `saved=False` in its metadata is derived, or a cache.
 

@@ -329,7 +329,7 @@ ONCE: Final[Any] = None  # no key of a JSON object, so none that a delta could h
 SKIP: Final = "skip"
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, repr=False, match_args=False)
 class Call:
     """One tool call in the outline. `key` is its number among the calls of the choice, `path` its index in changes.
 
@@ -348,7 +348,7 @@ class Call:
     scan: Scan = attrs.field(factory=Scan, eq=False, repr=False, metadata={"saved": False})
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, repr=False, match_args=False)
 class Part:
     """One choice in the outline: all but its texts and lists.
 
@@ -402,7 +402,7 @@ class Part:
         return not any(other.index == call.index and other.key > call.key for other in self.calls)
 
 
-@attrs.define(slots=False)
+@attrs.define(slots=False, repr=False, match_args=False)
 class Outline(_state.Outline):
     """The completion apart from its texts and lists.
 

@@ -311,7 +311,7 @@ NAMED: Final[dict[Kind, frozenset[str]]] = {
 MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, repr=False, match_args=False)
 class Block:
     """One content block in the outline: all but its texts and lists.
 
@@ -349,7 +349,7 @@ class Block:
         return self.slot(key), key, delta, self.index
 
 
-@attrs.define(slots=False)
+@attrs.define(slots=False, repr=False, match_args=False)
 class Outline(_state.Outline):
     """The message apart from its texts and lists.
 
