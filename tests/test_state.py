@@ -1,13 +1,24 @@
 """States of either format: saved, copied and compared at any size; what was saved and spoilt; texts by their ropes."""
 
 import copy
+import dataclasses
 import functools
 import json
 import pickle
 
+import cattrs
 import pytest
 
-from friendli_stream import InvalidInput, InvalidState, Limits, StreamError, chat, messages
+from friendli_stream import (
+    Diagnostic,
+    IncompleteStream,
+    InvalidInput,
+    InvalidState,
+    Limits,
+    StreamError,
+    chat,
+    messages,
+)
 
 START = {"type": "message_start", "message": {"id": "m", "big": 2**80, "content": []}}
 BLOCK = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
@@ -36,6 +47,7 @@ class Messages:
     module = messages
     opening = (START, BLOCK, TOOL)
     end = ({"type": "message_stop"},)
+    wide = {"type": "message_delta", "delta": dict.fromkeys("abcd", 1)}
 
     @staticmethod
     def text(piece):
@@ -50,6 +62,10 @@ class Messages:
         return delta(0, "citations_delta", citation=value)
 
     @staticmethod
+    def extra(value):
+        return {"type": "message_delta", "again": value}
+
+    @staticmethod
     def tool(state):
         return state.snapshot.tool_uses[0]
 
@@ -62,6 +78,7 @@ class Chat:
     module = chat
     opening = ({**chunk({"content": ""}), "big": 2**80}, call("", id="t"))
     end = ("[DONE]",)
+    wide = {"id": "c", "choices": [], **dict.fromkeys("abcd", 1)}
 
     @staticmethod
     def text(piece):
@@ -74,6 +91,10 @@ class Chat:
     @staticmethod
     def entry(value):
         return chunk({"reasoning_details": [value]})
+
+    @staticmethod
+    def extra(value):
+        return {"id": "c", "choices": [], "again": value}
 
     @staticmethod
     def tool(state):
@@ -128,6 +149,81 @@ def test_a_hundred_thousand_fragments(form, strict):
             else [("unknown_event", 2), ("unknown_event", 1)]
         )
         assert after.snapshot.extra["big"] == 2**80
+
+
+@FORMATS
+def test_pickled_while_empty(form):
+    """Law 10: a state that no event has touched is pickled and copied as any other, limits and strictness with it."""
+    state = form.module.State(strict=True, limits=Limits(choices=3))
+    assert state == pickle.loads(pickle.dumps(state)) == copy.deepcopy(state)
+    assert fold(form, [{"type": "new"}], pickle.loads(pickle.dumps(state))).status == "failed"
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    ("options", "event", "facts"),
+    [({}, ERROR, {"message": "m", "type": "t", "code": 3, "request_id": None, "raw": ERROR}),
+     ({}, {"error": {"message": "m"}, "request_id": "r"}, {"message": "m", "type": None, "code": None, "request_id": "r"}),
+     ({}, {"error": "gone\ud83d"}, {"message": "gone\ufffd", "type": None}),
+     ({"strict": True}, {"type": "new"}, {"diagnostic": Diagnostic("unknown_event", 'unknown event "new"', 3, "new")}),
+     ({"limits": Limits(text=1000)}, "long", {"limit": "text", "allowed": 1000}),
+     ({"limits": Limits(extra_keys=3)}, "wide", {"limit": "extra_keys", "allowed": 3})],
+    ids=["server", "request", "text", "protocol", "limit", "keys"],
+)  # fmt: skip
+def test_failure(form, options, event, facts):
+    """M13, C14, B4: why a state failed is in its error, fresh each time and the same after saving; it takes nothing more."""
+    before = fold(form, form.opening[:2], form.module.State(**options))
+    event = {"long": form.text("x" * 2000), "wide": form.wide}.get(event, event) if isinstance(event, str) else event
+    state = form.module.step(before, event)
+    assert (state.status, state.snapshot) == ("failed", before.snapshot)
+    assert form.module.step(state, form.text("x")) is state
+    for failed in (state, form.module.State.from_json(state.to_json())):
+        with pytest.raises(StreamError) as caught:
+            failed.result()
+        assert caught.value is not failed.error
+        assert caught.value.state is failed
+        assert (type(failed.error), str(failed.error)) == (type(state.error), str(state.error))
+        assert {name: getattr(caught.value, name) for name in facts} == facts
+
+
+@FORMATS
+def test_malformed_in_strict_mode(form):
+    """M15, C2: in strict mode an event that is none fails the state too, with what came before it kept."""
+    before = fold(form, [*form.opening, form.text("a")], form.module.State(strict=True))
+    for event in (5, None, [], "x", {"choices": 1, "type": "message_start"}):
+        state = form.module.step(before, event)
+        assert (state.status, state.error.diagnostic.code, state.snapshot) == (
+            "failed",
+            "malformed_event",
+            before.snapshot,
+        )
+
+
+@FORMATS
+def test_notes_are_counted(form):
+    """B4: a note stands once for its code and path, later ones are counted; those beyond the limit are only counted."""
+    events = [{"type": name} for name in "abacbcd"]
+    state = fold(form, events, form.module.State(limits=Limits(diagnostics=2)))
+    assert [(note.path, note.event_number, note.count) for note in state.diagnostics] == [("a", 1, 2), ("b", 2, 2)]
+    assert state.diagnostics_omitted == 3
+    assert form.module.State.from_json(state.to_json()).diagnostics_omitted == 3
+
+
+@FORMATS
+def test_said_again(form):
+    """B4, C13, M7: an unknown field said again stands in place of what it was, and weighs in its place."""
+    state = fold(form, form.opening, form.module.State(limits=Limits(text=2000, extra_keys=4)))
+    for n in range(100):
+        state = form.module.step(state, form.extra(str(n) * 100 if n % 2 else "x"))
+    assert (state.error, state.snapshot.extra["again"]) == (None, "99" * 100)
+
+
+@FORMATS
+def test_nothing_but_what_is_no_stream(form):
+    """S4, M14, C15: the error of a state that has not begun shows the first thing that came instead."""
+    state = fold(form, ["<html>502</html>", {"type": "new"}])
+    with pytest.raises(IncompleteStream, match="event 1: .*<html>502"):
+        state.result()
 
 
 @FORMATS
@@ -230,7 +326,8 @@ def read_all(form, state):
     form.module.changes(form.module.State(), state)
 
 
-VALUES = [None, True, -1, 5, 1.5, "x", "\ud83d", "failed", "complete", "empty", [], [1], {}, {"a": 1}]
+VALUES = [None, True, -1, 5, "\ud83d", [1], {"a": 1}]
+STATUSES = ["empty", "open", "complete", "failed"]
 
 
 @pytest.mark.parametrize("tail", ["open", "failed", "complete"])
@@ -261,7 +358,7 @@ def test_spoilt_state(form, tail):
     rest = [form.text("x"), form.arguments("1"), form.entry(2), {"type": "new"}, usage, *form.end]
     loaded = 0
     for path in paths(saved):
-        for value in VALUES:
+        for value in STATUSES if path[-1:] == ("status",) else VALUES:
             data = json.dumps(spoilt(saved, path, value))
             try:
                 state = form.module.State.from_json(data)
@@ -335,6 +432,9 @@ def test_changes_of_equal_texts_told_apart(form):
         older, newer = fold(form, map(form.text, left), root), fold(form, map(form.text, right), root)
         ((*_, text),) = form.module.changes(older, newer)
         assert (left, right, text) == (left, right, added)
+    for left, right in ((["abc"], ["ab", "dd"]), (["a", "b"], ["ac", "x"]), (["abc"], ["x", "y"])):
+        older, newer = fold(form, map(form.text, left), root), fold(form, map(form.text, right), root)
+        assert form.module.changes(older, newer) == form.module.changes(form.module.State(), newer)
 
 
 @FORMATS
@@ -347,3 +447,72 @@ def test_an_older_state_is_read_after_a_newer_one(form):
     for order in ([4, 3, 2, 1, 0], [0, 4, 1, 3, 2], [2, 2, 0, 4, 4]):
         assert [expected[at] for at in order] == [form.tool(states[at]).partial_input for at in order]
     assert [form.tool(state).input_state for state in states] == ["incomplete"] * 4 + ["complete"]
+
+
+# ------------------------------------------------------------------------------------------------ tool inputs, values
+
+
+@dataclasses.dataclass
+class Tide:
+    pier: str
+    days: int = 1
+
+
+@FORMATS
+def test_readings_of_an_input(form):
+    """J11, J12: an input in its four readings, open and ended: complete, not yet, never, no object, nothing."""
+    cases = [
+        ('{"pier": "N"}', ("complete", {"pier": "N"}), ("complete", {"pier": "N"})),
+        ('{"pier": "N', ("incomplete", {"pier": "N"}), ("incomplete", {"pier": "N"})),
+        ('{"pier" "N"}', ("invalid", {}), ("invalid", {})),
+        ("[1]", ("invalid", [1]), ("invalid", [1])),
+        ("12", ("incomplete", None), ("invalid", 12)),
+        ("tru", ("incomplete", None), ("incomplete", None)),
+        (" ", ("incomplete", None), ("complete", {})),
+        ("", ("incomplete", None), ("complete", {})),
+    ]
+    for text, *expected in cases:
+        state = fold(form, [*form.opening, form.arguments(text)])
+        for now, (status, value) in zip((state, fold(form, form.end, state)), expected, strict=True):
+            tool = form.tool(now)
+            assert (text, tool.input_state, tool.partial_input) == (text, status, value)
+            if status == "complete":
+                assert tool.input == value
+                assert tool.input is not tool.input
+            else:
+                with pytest.raises(InvalidInput, match=status) as caught:
+                    _ = tool.input
+                assert (caught.value.state, caught.value.text) == (status, text)
+
+
+@FORMATS
+def test_input_as(form):
+    """An input is structured into the caller's class, by the caller's converter if there is one; a mismatch names the field."""
+    tool = form.tool(fold(form, [*form.opening, form.arguments('{"pier": "N", "days": "x"}'), *form.end]))
+    with pytest.raises(InvalidInput, match="days") as caught:
+        tool.input_as(Tide)
+    assert caught.value.path.endswith(".days")
+    assert tool.input_as(dict) == {"pier": "N", "days": "x"}
+    plain = cattrs.Converter(detailed_validation=False)
+    with pytest.raises(InvalidInput, match="ValueError: invalid literal"):
+        tool.input_as(Tide, plain)
+    plain.register_structure_hook(int, lambda value, _: len(value))
+    assert tool.input_as(Tide, plain) == Tide("N", 1)
+
+    def broken(value, _):
+        raise ZeroDivisionError
+
+    plain.register_structure_hook(int, broken)
+    with pytest.raises(ZeroDivisionError):
+        tool.input_as(Tide, plain)
+
+
+@FORMATS
+def test_snapshots_are_values(form):
+    """A snapshot is pickled, copied and equal by value, read before or not; strings given by hand come out whole (B1)."""
+    state = fold(form, [*form.opening, form.text("a\ud83d"), form.entry({"n": [1]}), form.arguments("{}"), *form.end])
+    snapshot = state.snapshot
+    for other in (pickle.loads(pickle.dumps(snapshot)), copy.deepcopy(snapshot), copy.copy(snapshot), state.snapshot):
+        assert (other == snapshot, repr(other), other.to_json()) == (True, repr(snapshot), snapshot.to_json())
+    assert snapshot != fold(form, form.opening).snapshot
+    assert messages.TextBlock(0, "a\ud83d").text == chat.ChatMessage(content="a\ud83d").content == "a\ufffd"
