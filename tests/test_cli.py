@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import importlib
 import json
 import os
 import pty
 import re
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -210,9 +215,41 @@ def test_format(replay, tmp_path):
     assert err[0].startswith(f"{path}: IncompleteStream: ")
 
 
+AZURE = {
+    "id": "",
+    "object": "",
+    "created": 0,
+    "model": "",
+    "choices": [],
+    "prompt_filter_results": [{"prompt_index": 0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "alone"),
+    [(b": OPENROUTER PROCESSING\n\n", 2), (b"retry: 300\n\n", 2), (b"data: {}\n\n", 2), (b'event: ping\ndata: {"type": "ping"}\n\n', 1),
+     (b"data: %s\n\n" % json.dumps(AZURE).encode(), 1), (b'event: error\ndata: {"error":{"message":"full"}}\n\n', 1)],
+    ids=["comment", "retry", "empty", "ping", "azure", "error"],
+)  # fmt: skip
+def test_format_is_found_behind_the_first_event(replay, first, alone):
+    """The format is found in both, also where the first thing is a comment, a ping, an Azure filter chunk, an error."""
+    for path in (TEXT, CHAT):
+        if b"prompt_filter" in first and path == TEXT:
+            continue
+        status, out, err = replay("-", stdin=Input(first + path.read_bytes()))
+        message = json.loads(out[-1])
+        message.pop("prompt_filter_results", None)
+        assert (json.loads(final(path)), 1) == (message, len(out))
+        # An error is a stream of its own, the next one is complete (M11, C17).
+        assert (status, err) == ((1, ["-: ServerError: full"]) if b"error" in first else (0, []))
+    status, out, err = replay("-", stdin=Input(first))
+    assert (alone, b"prompt_filter" in first, 1) == (status, len(out) == 1, len(err))
+
+
 def test_stdin(replay):
-    """`-` is standard input."""
+    """`-` is standard input; where there is none, it cannot be read."""
     assert (0, [final(TEXT)], []) == replay("-", stdin=Input(TEXT.read_bytes()))
+    assert (2, [], ["-: Bad file descriptor"]) == replay("-", stdin=None)
     status, out, err = replay("-", stdin=Input(CUT.read_bytes()))
     assert (1, [final(CUT)]) == (status, out)
     assert err[0].startswith("-: IncompleteStream")
@@ -378,6 +415,60 @@ def test_closed_pipe_in_this_process(replay, monkeypatch, tmp_path):
         assert cli.main(["replay", str(TEXT), str(CHAT)]) == 1
         out.write(b"at exit")
     assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_output_that_takes_nothing(replay, monkeypatch, tmp_path):
+    """A full disk: the reason on stderr, status 2; without any standard output there is nobody to tell: status 1."""
+
+    def full(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with (tmp_path / "out").open("wb") as out, monkeypatch.context() as patch:
+        patch.setattr(cli, "_write", full)
+        patch.setattr(sys, "stdout", out)
+        status, _, err = replay(TEXT, CHAT)
+    assert (2, ["standard output: No space left on device"]) == (status, err)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["replay", str(TEXT)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("redirected", "expected"),
+    [
+        ("- <&-", (2, b"", b"-: Bad file descriptor\n")),
+        (f"{TEXT} >&-", (1, b"", b"")),
+        (f"{TEXT} >/dev/full", (2, b"", b"standard output: No space left on device\n")),
+        (f"{TEXT} {TEXT} | head -1", (0, final(TEXT).encode() + b"\n", b"")),
+    ],
+)
+def test_redirected(redirected, expected):
+    """Streams that are closed, full, or read no further end the command without a traceback."""
+    if "/dev/full" in redirected and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    command = f"{shlex.join(COMMAND)} {redirected}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=GUARD, check=False)
+    assert expected == (done.returncode, done.stdout, done.stderr)
+
+
+def test_interrupt_of_a_message(tmp_path):
+    """Ctrl-C in a real process, at any time after its start: what there is as JSON, nothing on stderr, status 1."""
+    for body, expected in ((b"", b""), (b": waiting\n\n", b""), (HEAD + delta("so far"), b'"text":"so far"')):
+        pipe = tmp_path / f"pipe{len(body)}"
+        os.mkfifo(pipe)
+        with start(pipe) as process, pipe.open("wb", buffering=0) as writer:  # it has opened its end by now
+            writer.write(body)
+            while unread(writer):
+                time.sleep(0.01)
+            time.sleep(0.3)  # to fold what it has read
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=GUARD)
+        assert (b"", 1) == (err, process.returncode)
+        assert expected in out
+
+
+def unread(pipe):
+    """How many bytes nobody has read from a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 
 
 def test_module(monkeypatch, capsys):
