@@ -1,5 +1,6 @@
 """Accumulator: one state, fed or tapped; a tap is seen by neither the reader nor the source (law 10, M15)."""
 
+import asyncio
 import functools
 import itertools
 import json
@@ -382,3 +383,115 @@ def test_closed_by_another_thread():
     assert not thread.is_alive()
     assert len(read) == 2
     assert source.closed == 1
+
+
+# ------------------------------------------------------------------------------------------------ atap
+
+
+class AsyncSource:
+    """`Source` for `async for`; what it lacks is its `close`, which is `aclose`, or whatever else is set."""
+
+    def __init__(self, events, **options):
+        self.source = Source(events, **options)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        await asyncio.sleep(0)
+        try:
+            return next(self.source)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    async def aclose(self):
+        await asyncio.sleep(0)
+        self.source.close()
+
+
+class ClosedBySync(AsyncSource):
+    """A stream whose `close` is a plain function."""
+
+    aclose = None
+
+    def close(self):
+        self.source.close()
+
+
+class ClosedByAsync(AsyncSource):
+    """A stream whose `close` is a coroutine function."""
+
+    aclose = None
+
+    async def close(self):
+        self.source.close()
+
+
+class NeverClosed(AsyncSource):
+    aclose = None
+
+
+KINDS = pytest.mark.parametrize("kind", [AsyncSource, ClosedBySync, ClosedByAsync, NeverClosed])
+
+
+@FORMATS
+@KINDS
+def test_atap(module, events, kind):
+    """Law 10: `atap` is `tap`: the very objects pass, folded; read to its end, the stream is left open."""
+    accumulator = module.Accumulator()
+    source = kind([*events[:4], object(), *events[4:]])
+
+    async def read():
+        tap = accumulator.atap(source)
+        assert tap.source is source.source
+        assert tap is aiter(tap)
+        return [event async for event in tap]
+
+    passed = asyncio.run(read())
+    assert len(events) == len(passed) - 1
+    assert all(map(lambda a, b: a is b, events[:4], passed))
+    assert ["malformed_event"] == [note.code for note in accumulator.state.diagnostics]
+    assert reduced(module, events).result() == accumulator.result()
+    assert source.source.closed == 0
+
+
+@KINDS
+@pytest.mark.parametrize("closing", [None, ValueError("closing")])
+def test_atap_closes(kind, closing):
+    """`async with`, `aclose`, and an error of the source or of the body close the stream, once; the error is what is seen."""
+    if kind is NeverClosed:
+        closed, closing = 0, None
+    else:
+        closed = 1
+
+    async def read_all(tap):
+        async with tap as events:
+            async for _ in events:
+                pass
+
+    async def body_raises(tap):
+        async with tap:
+            raise Stop
+
+    async def twice(tap):
+        await anext(tap)
+        try:
+            await tap.aclose()
+        finally:
+            await tap.aclose()
+
+    for use, events, expected in (
+        (read_all, MESSAGES_EVENTS, closing),
+        (read_all, [*MESSAGES_EVENTS[:9], Stop()], Stop()),
+        (body_raises, MESSAGES_EVENTS, Stop()),
+        (twice, MESSAGES_EVENTS, closing),
+    ):
+        accumulator = messages.Accumulator()
+        source = kind(events, closing=closing)
+        if expected is None:
+            asyncio.run(use(accumulator.atap(source)))
+        else:
+            with pytest.raises(type(expected)):
+                asyncio.run(use(accumulator.atap(source)))
+        assert (use.__name__, closed) == (use.__name__, source.source.closed)
+    assert accumulator.state == reduced(messages, MESSAGES_EVENTS[:1])
