@@ -13,7 +13,7 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 import friendli_stream
-from friendli_stream import IncompleteStream, InvalidInput, Limits, chat, messages, sse
+from friendli_stream import IncompleteStream, InvalidInput, LimitExceeded, Limits, StreamError, chat, messages, sse
 from tests import test_http_clients, test_sdks
 from tests.replay_server import ANSWER, ReplayServer
 
@@ -284,11 +284,27 @@ def test_limits():
 
 
 def test_errors():
-    """README's table of errors names each error of the package."""
+    """README's table of errors names each error of the package with attributes that it has, the StreamErrors first."""
     names = {name for name in friendli_stream.__all__ if isinstance(getattr(friendli_stream, name), type)}
     errors = {name for name in names if issubclass(getattr(friendli_stream, name), Exception)}
-    table = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section("## When something is wrong"), re.MULTILINE)
-    assert errors - {"StreamError"} == {name for row in table for name in re.findall(r"\w+", row)}
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*?) \|", section("## When something is wrong"), re.MULTILINE)
+    listed = [getattr(friendli_stream, name) for row, _ in rows for name in re.findall(r"\w+", row)]
+    assert errors - {"StreamError"} == {error.__name__ for error in listed}
+    assert [issubclass(error, StreamError) for error in listed] == [True] * 4 + [False] * (len(listed) - 4)
+    assert all(issubclass(error, ValueError) for error in listed[4:])
+    for row, when in rows:
+        for name in re.findall(r"`\.(\w+)`", when):
+            assert hasattr(getattr(friendli_stream, re.search(r"\w+", row)[0])("what is wrong"), name)
+
+
+def test_limit_of_the_decoder():
+    """S5: the decoder's LimitExceeded has no state; the events in front of it came out, for an accumulator to keep."""
+    accumulator = messages.Accumulator()
+    with pytest.raises(LimitExceeded) as caught:
+        for event in sse.events([test_sdks.MESSAGES, b"data: " + b"x" * 4000], limit=4000):
+            accumulator.feed(event)
+    assert caught.value.state is None
+    assert ANSWER == accumulator.result().text
 
 
 def test_names_in_text_exist():
