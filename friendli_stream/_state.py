@@ -231,7 +231,8 @@ class Draft(Generic[O]):
 
     def weigh_small(self, length: int, before: int = 0) -> None:
         """Count what is small in any honest stream: only what is beyond FREE."""
-        self.weigh(max(length, FREE) - max(before, FREE))
+        if length > FREE or before > FREE:
+            self.weigh(max(length, FREE) - max(before, FREE))
 
     def push(self, slot: Slot, piece: Piece) -> None:
         """Append a piece of text, or the entries of a list."""

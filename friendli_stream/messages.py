@@ -810,7 +810,6 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
 
 def _merged(known: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
     """M8: per key the last non-null value, in nested objects too."""
-    moved = any(_is_positive(usage.get(name)) for name in ("cache_creation_input_tokens", "cache_read_input_tokens"))
     merged = dict(known)
     for key, value in usage.items():
         before = merged.get(key)
@@ -818,9 +817,14 @@ def _merged(known: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
             merged.setdefault(key, None)
         elif isinstance(value, dict) and isinstance(before, dict):
             merged[key] = _merged(before, value)
-        elif key != "input_tokens" or value != 0 or moved or not _is_positive(before):
+        elif key != "input_tokens" or value != 0 or not _is_positive(before) or _has_cached(usage):
             merged[key] = value
     return merged
+
+
+def _has_cached(usage: Mapping[str, Any]) -> bool:
+    """Whether input tokens may have moved to a cache count."""
+    return any(_is_positive(usage.get(name)) for name in ("cache_creation_input_tokens", "cache_read_input_tokens"))
 
 
 def _is_positive(count: Any) -> bool:
