@@ -112,6 +112,27 @@ def test_runtime_dependencies():
     assert {"attrs", "cattrs", "orjson"} == {need.split(">=")[0] for need in needs if "extra ==" not in need}
 
 
+@pytest.mark.parametrize(
+    "word", ["Anthropic Messages", "chat.completion.chunk", "accumulator", "streaming", "SSE"], ids=lambda word: word
+)
+def test_summary_has_the_words_people_search(word):
+    """The package is found by the words that its users have for it."""
+    assert word.lower() in importlib.metadata.metadata("friendli-stream")["Summary"].lower()
+
+
+def test_extras():
+    """Who needs progress, tests or benchmarks asks for an extra."""
+    assert {"cli", "test", "bench"} <= set(importlib.metadata.metadata("friendli-stream").get_all("Provides-Extra"))
+    rich = [need for need in importlib.metadata.requires("friendli-stream") if need.startswith("rich")]
+    assert any("cli" in need for need in rich)
+
+
+def test_command():
+    """`friendli-stream` is the command."""
+    (command,) = importlib.metadata.entry_points(group="console_scripts", name="friendli-stream")
+    assert command.value == "friendli_stream.cli:main"
+
+
 def test_typed():
     """Type checkers are told that the package has types."""
     assert (PACKAGE / "py.typed").exists()

@@ -101,6 +101,9 @@ def test_own_recordings(name):
     for layout in layouts(recording.events):
         assert recording == recordings.read(layout)
         assert recording.events == list(recordings.stream(Pipe(layout, 11)))
+    module = {"messages": messages, "chat": chat}[recording.format]
+    strict = list(module.states(recording.events, module.State(strict=True)))  # none of ours is an exception
+    assert [(status, states[0].snapshot)] == [(state.status, state.snapshot) for state in strict]
     if status == "complete":
         assert recording.fold() == states[0].snapshot
     else:
@@ -153,6 +156,19 @@ def test_references(name, format_, texts):
         assert texts == [state.snapshot.text for state in states]
         assert {("complete", ())} == {(state.status, state.diagnostics) for state in states}
         assert recording.events == list(recordings.stream(Pipe(page, 3)))
+
+
+@shared
+def test_streams_of_the_reference():
+    """Recordings of ours hold the reference's three streams, event by event; the reference tells them twice."""
+    own = [
+        event
+        for name in ("text", "tool_use", "thinking")
+        for event in recordings.read(OWN / f"messages_{name}.sse").events
+    ]
+    page = recordings.read(SHARED / "formats" / "dedicated-messages-chunk-object.txt").events
+    assert [event["type"] for event in own] * 2 == [event["type"] for event in page]
+    assert own == page[: len(own)]
 
 
 @shared
