@@ -475,6 +475,27 @@ def test_answer_that_was_not_streamed():
     assert run(message).result().to_dict() == message
 
 
+@pytest.mark.parametrize(
+    ("head", "kind", "key"),
+    [(TEXT, "text_delta", "text"), ({"type": "thinking", "thinking": ""}, "thinking_delta", "thinking"), (TOOL, "input_json_delta", "partial_json"),
+     ({**TOOL, "type": "server_tool_use"}, "input_json_delta", "partial_json")],
+)  # fmt: skip
+def test_what_comes_by_the_thousand_takes_the_happy_path(head, kind, key, monkeypatch):
+    """A delta of text, thinking or tool input never falls into the general road, read or not, in whatever block."""
+    state = run(start(), block(7, **TEXT), block(1, **head))
+
+    def general(state, event):
+        raise AssertionError(event)
+
+    monkeypatch.setattr(messages, "_step", general)
+    for n in range(200):
+        state = messages.step(state, json.loads(json.dumps(delta(1, kind, **{key: f"é{n}"}))))
+        state = messages.step(state, json.loads(json.dumps(text(7, "x"))))
+        assert state.snapshot.text.count("x") == n + 1
+    expected = "".join(f"é{n}" for n in range(200))
+    assert expected in str(state.snapshot)
+
+
 def test_events_of_an_sdk():
     """An SDK's objects are their events, as they are and in `fold`, the accumulator and its `changes`."""
 
