@@ -158,7 +158,11 @@ class AsyncTap(Generic[E]):
 
     async def aclose(self) -> None:
         """Close the stream, and with it the HTTP response. What was folded stays."""
-        await self._closing.aclose()
+        try:
+            await self._closing.aclose()
+        finally:
+            with suppress(RuntimeError):  # another task waits in it: the closed source ends that
+                await self._events.aclose()  # trio warns of a generator that is left to it
 
     async def __aenter__(self) -> Self:
         return self

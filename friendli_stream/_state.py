@@ -64,9 +64,8 @@ class Failure:
     @classmethod
     def limit(cls, name: str, allowed: int) -> Failure:
         """A LimitExceeded for the limit `name`."""
-        return cls(
-            "limit", f"more than {allowed:,} {name.replace('_', ' ')}", encode({"limit": name, "allowed": allowed})
-        )
+        what = "characters of text" if name == "text" else name.replace("_", " ")
+        return cls("limit", f"more than {allowed:,} {what}", encode({"limit": name, "allowed": allowed}))
 
     @classmethod
     def server(cls, message: str, **said: Any) -> Failure:

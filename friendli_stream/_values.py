@@ -15,7 +15,7 @@ import attrs
 from friendli_stream._fragments import Promise
 from friendli_stream.wire import decode, encode, whole
 
-__all__ = ["Extra", "Lazy", "WithExtra", "extra_field", "lazy", "plain", "represented", "thaw"]
+__all__ = ["Extra", "Lazy", "WithExtra", "extra_field", "lazy", "plain", "thaw"]
 
 Extra = dict[str, bytes]  # unknown fields, each as the JSON that came (B3)
 
@@ -25,11 +25,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, Promise):
         value = value.get()
     return decode(value) if type(value) is bytes else value
-
-
-def represented(value: Any) -> str:
-    """The repr of what a field holds."""
-    return repr(plain(value))
 
 
 def _frozen(value: Any) -> Any:
@@ -50,14 +45,12 @@ def thaw(fields: Extra) -> dict[str, Any]:
 
 def lazy(default: Any = attrs.NOTHING, **options: Any) -> Any:
     """A field that may hold a promise."""
-    return attrs.field(default=default, converter=_frozen, eq=plain, hash=False, repr=represented, **options)
+    return attrs.field(default=default, converter=_frozen, eq=plain, hash=False, **options)
 
 
 def extra_field() -> Any:
     """The field of unknown fields: a mapping is copied in, JSON by JSON."""
-    return attrs.field(
-        factory=dict, converter=_freeze, eq=thaw, hash=False, alias="extra", repr=lambda value: repr(thaw(value))
-    )
+    return attrs.field(factory=dict, converter=_freeze, eq=thaw, hash=False, alias="extra")
 
 
 def _built(cls: Callable[..., Any], values: dict[str, Any]) -> Any:
@@ -65,9 +58,15 @@ def _built(cls: Callable[..., Any], values: dict[str, Any]) -> Any:
 
 
 class Lazy:
-    """Reading and pickling of values with `lazy` fields."""
+    """Reading, showing and pickling of values with `lazy` fields."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        """As they are built by hand: by the public names, what is pending read."""
+        fields: Any = attrs.fields(type(self))  # type: ignore[arg-type]
+        shown = (f"{field.alias}={getattr(self, field.alias)!r}" for field in fields if field.repr)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def _read(self, name: str) -> Any:
         """What the field holds; a promise is kept once."""

@@ -35,7 +35,7 @@ from friendli_stream._fragments import (
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
 from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short
-from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, represented, thaw
+from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
 __all__ = [
@@ -70,7 +70,7 @@ def extra_of(value: Any) -> dict[str, Any]:
 USAGE_FIELDS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Usage(WithExtra):
     """Token counts, the last object that came (C10); None for a count that never came.
 
@@ -88,7 +88,7 @@ class Usage(WithExtra):
         return {name: count for name, count in named.items() if count is not None} | self.extra
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ToolCall(ToolInput, WithExtra):
     """A tool call: `index` is what the wire says, None if nothing; `arguments` the raw text of its input (C6-C8).
 
@@ -99,7 +99,7 @@ class ToolCall(ToolInput, WithExtra):
     id: str | None = None
     type: str = "function"
     name: str | None = None
-    _raw: Any = attrs.field(default="", alias="arguments", eq=plain, hash=False, repr=represented)
+    _raw: Any = attrs.field(default="", alias="arguments", eq=plain, hash=False)
     _extra: Extra = extra_field()
     _path: str = attrs.field(default="tool_calls", eq=False, repr=False)
 
@@ -127,7 +127,7 @@ class ToolCall(ToolInput, WithExtra):
         return {**call, **extra, **call}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class FunctionCall(Lazy):
     """The call of the format before there were tool calls (C8)."""
 
@@ -144,7 +144,7 @@ class FunctionCall(Lazy):
         return {"name": self.name, "arguments": self.arguments}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ChatMessage(Lazy):
     """The message of one choice; a text that never came is None.
 
@@ -157,9 +157,7 @@ class ChatMessage(Lazy):
     _refusal: str | None = lazy(None)
     tool_calls: tuple[ToolCall, ...] = ()
     function_call: FunctionCall | None = None
-    _extra: Any = attrs.field(
-        factory=dict, alias="extra", eq=extra_of, hash=False, repr=lambda value: repr(extra_of(value))
-    )
+    _extra: Any = attrs.field(factory=dict, alias="extra", eq=extra_of, hash=False)
     _reasoning_key: str = attrs.field(default="reasoning_content", alias="reasoning_key", repr=False, eq=False)
 
     @property
@@ -209,7 +207,7 @@ class ChatMessage(Lazy):
         return message
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Choice(WithExtra):
     """One choice: its message, why it ended, and the log probabilities."""
 
@@ -235,7 +233,7 @@ class Choice(WithExtra):
         return {**choice, **self.extra, **choice}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Completion(WithExtra):
     """A completion, final or so far. Texts and lists are joined when they are read."""
 

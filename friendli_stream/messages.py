@@ -25,7 +25,7 @@ from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import LIST, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, settle, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
 from friendli_stream._state import FREE, Draft, Failure, Malformed, Refused, changed, short
-from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, represented, thaw
+from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.errors import Diagnostic
 from friendli_stream.wire import clean, decode, decode_event, depth_exceeds, encode, event_of, whole
 
@@ -55,7 +55,7 @@ __all__ = [
 USAGE_FIELDS: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Usage(WithExtra):
     """Token counts, running totals of the whole message (M8); None for a count that never came.
 
@@ -85,7 +85,7 @@ class _WithUnknown(Lazy):
         return self._list("_unknown_deltas")  # type: ignore[no-any-return]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class TextBlock(_WithUnknown, WithExtra):
     """A text. `index` is its index on the wire."""
 
@@ -116,7 +116,7 @@ class TextBlock(_WithUnknown, WithExtra):
         return {**block, **self.extra, **block}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ThinkingBlock(_WithUnknown, WithExtra):
     """A thinking text and its signature."""
 
@@ -147,7 +147,7 @@ class ThinkingBlock(_WithUnknown, WithExtra):
         return {**block, **self.extra, **block}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ToolUseBlock(ToolInput, _WithUnknown, WithExtra):
     """A tool use: `tool_use`, `server_tool_use`, `mcp_tool_use`, or any block that starts with an `input` (M4).
 
@@ -158,7 +158,7 @@ class ToolUseBlock(ToolInput, _WithUnknown, WithExtra):
     type: str = "tool_use"
     id: str | None = None
     name: str | None = None
-    _raw: Any = attrs.field(default="", alias="input_json", eq=plain, hash=False, repr=represented)
+    _raw: Any = attrs.field(default="", alias="input_json", eq=plain, hash=False)
     stopped: bool = True
     _extra: Extra = extra_field()
     _unknown_deltas: Any = lazy(b"[]")
@@ -187,7 +187,7 @@ class ToolUseBlock(ToolInput, _WithUnknown, WithExtra):
         return {**block, **self.extra, **block}
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class OpaqueBlock(_WithUnknown):
     """A block of another type, kept as it came (M5); result blocks arrive whole."""
 
@@ -209,7 +209,7 @@ class OpaqueBlock(_WithUnknown):
 ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | OpaqueBlock
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Message(WithExtra):
     """A message, final or so far. Texts are joined when they are read."""
 

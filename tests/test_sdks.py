@@ -552,9 +552,6 @@ def test_friendli_needs_asyncio(server):
         trio.run(main)
 
 
-@pytest.mark.xfail(
-    reason="AsyncTap.aclose leaves its generator to the garbage collector, of which trio warns", strict=True
-)
 @SDKS_GENERATORS
 @pytest.mark.parametrize("sdk", [OPENAI, ANTHROPIC], ids=repr)
 def test_trio_finds_nothing_left_open(server, sdk):
