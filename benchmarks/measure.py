@@ -89,6 +89,7 @@ class Table:
         measured = {
             name: {column: cell for column, cell in cells.items() if cell.values is not None}
             for name, cells in self.rows.items()
+            if any(cell.values is not None for cell in cells.values())
         }
         columns = list(dict.fromkeys(column for cells in measured.values() for column in cells))
         lines = [["", *columns, "budget", "wanted"]]

@@ -64,7 +64,7 @@ def read(source: Source | bytes | bytearray | memoryview) -> Recording:
     whole = list(events)
     if found is None:
         message = "events of neither format; expected Messages events or chat.completion.chunk objects"
-        raise UnreadableRecording(message, file=name)
+        raise UnreadableRecording(message, file=name, line=1)
     return Recording(found, whole)
 
 

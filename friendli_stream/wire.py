@@ -159,8 +159,8 @@ def depth_exceeds(value: Any, limit: int) -> bool:
 
 
 def whole(text: str) -> str:
-    """The text with halves of a surrogate pair joined and lone ones replaced by U+FFFD (B1)."""
-    if text.isascii() or _SURROGATE.search(text) is None:
+    """The text with halves of a surrogate pair joined and lone ones replaced by U+FFFD (B1). TypeError for no str."""
+    if str.isascii(text) or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
