@@ -343,6 +343,27 @@ def test_usage_alone_behind_done():
     """C10, C15: usage is taken behind [DONE], also where nothing else came: open, for there is no choice."""
     state = run(DONE, chunk(usage={"total_tokens": 4}), chunk(usage={"total_tokens": 5}))
     assert (state.status, state.snapshot.usage.total_tokens, state.diagnostics) == ("open", 5, ())
+    state = run(STOP, DONE, chunk(x_groq={"usage": {"total_tokens": 6}}))
+    assert (state.result().usage.total_tokens, state.diagnostics) == (6, ())
+    assert run(STOP, DONE, chunk(choice({}, usage={"total_tokens": 7}))).result().usage.total_tokens == 7
+
+
+def test_what_is_no_chunk():
+    """TypeError only for what is neither JSON nor an SDK's chunk, wherever in it that stands."""
+    bad = [
+        b"{}",
+        {1},
+        chunk(x=b"y"),
+        chunk({1: 2}),
+        chunk(choice({1: 2})),
+        chunk(choice({"x": {1: 2}})),
+        tools({1: 2}),
+        tools(tool(0, more=1j)),
+    ]
+    for before in ([], [content("a"), content("b")]):
+        for event in bad:
+            with pytest.raises(TypeError):
+                chat.step(run(*before), event)
 
 
 def test_logprobs():

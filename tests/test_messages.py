@@ -466,6 +466,9 @@ def test_type_error():
     for event in (b"{}", object(), {1}):
         with pytest.raises(TypeError, match="not an event"):
             messages.step(messages.State(), event)
+    for event in ({"type": "message_start", "message": {1: 2}}, start(x=b"y"), start(x={"y": {1: 2}}), start(x=1j)):
+        with pytest.raises(TypeError):
+            messages.step(messages.State(), event)
 
 
 def test_answer_that_was_not_streamed():
@@ -540,7 +543,8 @@ def test_half_surrogates():
 @pytest.mark.parametrize(
     ("limits", "events"),
     [(Limits(content_blocks=1), [block(1, **TEXT)]), (Limits(text=60), [text(0, "x" * 60)]),
-     (Limits(extra_keys=1), [delta(0, "text_delta", text="", a=1, b=2)]), (Limits(extra_keys=1), [finish(a=1, b=2)])],
+     (Limits(extra_keys=1), [delta(0, "text_delta", text="", a=1, b=2)]), (Limits(extra_keys=1), [finish(a=1, b=2)]),
+     (Limits(extra_keys=1), [finish(a={"b": {str(n): n for n in range(300)}})])],
 )  # fmt: skip
 def test_limits(limits, events):
     """B4: exceeding a limit fails the state, nothing of that event folded, the rest kept."""

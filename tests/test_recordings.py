@@ -298,8 +298,9 @@ def test_unreadable(body, line, before, word, tmp_path):
 def test_events_of_neither_format():
     """A file that can be read, but holds no stream that anybody here knows."""
     for body in (b'{"a":1}\n{"b":2}\n', b"data: hello\n\n", b"[[1],2]"):
-        with pytest.raises(errors.UnreadableRecording, match="neither format; expected Messages"):
+        with pytest.raises(errors.UnreadableRecording, match="neither format; expected Messages") as caught:
             recordings.read(body)
+        assert caught.value.line == 1
 
 
 def test_file_that_is_not_there(tmp_path):
