@@ -367,6 +367,9 @@ def tell_message(rng: Random, final: Fields, *, noisy: bool = True) -> list[Even
         body.append({"type": "message_delta", "delta": delta, **up, **said})
     gap = rng.randint(1, 2) if given < len(blocks) and rare(rng, 8) else 0  # gaps are closed (M2)
     tracks = [tell_block(rng, i + (gap if i else 0), blocks[i]) for i in range(given, len(blocks))]
+    acted = {"type": "input_json_delta", "partial_json": "!"}  # a block that message_start holds is closed (M1)
+    for i in (i for i in range(given) if "input" in blocks[i] and rare(rng, 3)):
+        tracks.append([{"type": "content_block_delta", "index": i, "delta": acted}])
     body = merge(rng, [body, *tracks])
     body.insert(rng.randint(0, len(body)) if late else 0, {"type": "message_start", "message": head})
     if not late and rare(rng, 12):  # the same message again (M11)

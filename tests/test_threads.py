@@ -1,4 +1,4 @@
-"""One state in many threads: stepping from it, reading it, taking changes, settling it (law 2).
+"""One state in many threads: stepping from it, reading it, taking changes, settling it (law 2); and in other processes.
 
 Nothing in `step` takes a lock, and a state joins its fragments in place when somebody reads it: what these tests hold is
 that nobody can tell. Switching as often as the interpreter can makes a race likely, not certain: each test is repeated.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import pytest
 
-from tests.tell import CHAT, FORMATS, MESSAGES, Format
+from tests.tell import CHAT, FORMATS, MESSAGES, Format, both_formats
 
 THREADS = 8
 ROUNDS = 6
@@ -80,7 +82,7 @@ def alone(fmt: Format, events: list[Any]) -> Any:
     return functools.reduce(fmt.module.step, events, fmt.module.State())
 
 
-@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+@both_formats
 def test_one_state_read_by_all(fmt: Format) -> None:
     """Law 2: a state that nobody has read reads the same in all threads that read it first."""
     events = line(fmt)
@@ -90,7 +92,7 @@ def test_one_state_read_by_all(fmt: Format) -> None:
         assert at_once(*[functools.partial(readings, fmt, state)] * THREADS) == [expected] * THREADS
 
 
-@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+@both_formats
 def test_one_state_stepped_from_by_all(fmt: Format) -> None:
     """Law 2: steps from one state in many threads, while others read it, lead where each leads alone."""
     events = line(fmt)
@@ -107,7 +109,29 @@ def test_one_state_stepped_from_by_all(fmt: Format) -> None:
         assert found[THREADS:] == [before] * 2
 
 
-@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+@both_formats
+def test_one_state_for_everything(fmt: Format) -> None:
+    """Law 2: stepping, reading, saving, comparing, and taking changes at once from one state that was never read."""
+    events = line(fmt)
+    middle = len(events) // 2
+    tasks: list[Callable[[Any, Any], Any]] = [
+        lambda _, state: functools.reduce(fmt.module.step, events[middle:], state).result(),
+        lambda _, state: readings(fmt, state),
+        lambda _, state: state.to_json(),
+        lambda older, state: joined(fmt.module.changes(older, state)),
+        lambda _, state: joined(fmt.module.changes(fmt.module.State(), state)),
+        lambda older, state: (older == state, state == state.__copy__(), list(fmt.texts(older.snapshot))),
+    ]
+    for _ in range(ROUNDS):
+        older = alone(fmt, events[: middle - 70])
+        state = functools.reduce(fmt.module.step, events[middle - 70 : middle], older)
+        found = at_once(*[functools.partial(task, older, state) for task in tasks])
+        older = alone(fmt, events[: middle - 70])
+        state = functools.reduce(fmt.module.step, events[middle - 70 : middle], older)
+        assert found == [task(older, state) for task in tasks]
+
+
+@both_formats
 def test_read_while_it_grows(fmt: Format) -> None:
     """Law 2, J9: readers of all states of a line, newest and oldest, see what was there, while one thread steps on."""
     events = line(fmt)
@@ -144,7 +168,7 @@ def joined(entries: list[Any]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+@both_formats
 def test_changes_taken_by_many(fmt: Format) -> None:
     """Law 2, J10: changes between states of one line are the same in each thread, whoever asks for which pair first."""
     events = line(fmt)
@@ -167,3 +191,36 @@ def test_both_formats_at_once() -> None:
     expected = {fmt.name: alone(fmt, line(fmt)).result().to_dict() for fmt in FORMATS}
     tasks = [lambda fmt=fmt: alone(fmt, line(fmt)).result().to_dict() for fmt in FORMATS * 3]
     assert at_once(*tasks) == [expected[fmt.name] for fmt in (MESSAGES, CHAT) * 3]
+
+
+RESUME = """
+import json, sys
+from friendli_stream import chat, messages
+for line in sys.stdin:
+    name, saved, events = json.loads(line)
+    module = {"chat": chat, "messages": messages}[name]
+    state = module.State.from_json(saved)
+    for event in events:
+        state = module.step(state, event)
+    sys.stdout.buffer.write(state.to_json() + b"\\n")
+"""
+
+
+@both_formats
+def test_stop_at_every_event(fmt: Format) -> None:
+    """Law 10: a stream may stop at every event, and go on from `to_json` in another process: same result."""
+    streams = [line(fmt, 20), *(fmt.told(Random(seed)) for seed in range(6))]
+    tasks, expected = [], []
+    for events in streams:
+        state, end = fmt.module.State(), alone(fmt, events)
+        for at in range(len(events) + 1):
+            tasks.append(json.dumps([fmt.name, state.to_json().decode(), events[at:]]))
+            expected.append(end)
+            state = fmt.module.step(state, events[at]) if at < len(events) else state
+    run = subprocess.run(
+        [sys.executable, "-c", RESUME], input="\n".join(tasks).encode(), capture_output=True, check=True, timeout=120
+    )
+    resumed = [fmt.module.State.from_json(saved) for saved in run.stdout.splitlines()]
+    assert len(resumed) == len(expected) > 80
+    assert resumed == expected
+    assert [one.result() for one in resumed] == [one.result() for one in expected]
