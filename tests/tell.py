@@ -342,7 +342,7 @@ def tell_usage(rng: Random, usage: Fields, n: int) -> list[Fields]:
 def tell_message(rng: Random, final: Fields, *, noisy: bool = True) -> list[Event]:
     """One of the streams that say the message; `noisy` with events that change nothing in between."""
     blocks = final["content"]
-    given = rng.randint(0, len(blocks)) if rare(rng, 5) else 0  # blocks that message_start holds already (M1)
+    given = rng.randint(0, len(blocks)) if rare(rng, 3) else 0  # blocks that message_start holds already (M1)
     late = not given and rare(rng, 8)  # message_start after other events (M12)
     deltas: list[Fields] = [{} for _ in range(rng.randint(late, 2))]
     head: Fields = {key: final[key] for key in ("id", "type", "role", "model")} | {"content": blocks[:given]}
@@ -368,7 +368,7 @@ def tell_message(rng: Random, final: Fields, *, noisy: bool = True) -> list[Even
     gap = rng.randint(1, 2) if given < len(blocks) and rare(rng, 8) else 0  # gaps are closed (M2)
     tracks = [tell_block(rng, i + (gap if i else 0), blocks[i]) for i in range(given, len(blocks))]
     acted = {"type": "input_json_delta", "partial_json": "!"}  # a block that message_start holds is closed (M1)
-    for i in (i for i in range(given) if "input" in blocks[i] and rare(rng, 3)):
+    for i in (i for i in range(given) if "input" in blocks[i] and rare(rng, 2)):
         tracks.append([{"type": "content_block_delta", "index": i, "delta": acted}])
     body = merge(rng, [body, *tracks])
     body.insert(rng.randint(0, len(body)) if late else 0, {"type": "message_start", "message": head})

@@ -45,6 +45,7 @@ from friendli_stream.wire import encode
 from tests.tell import (
     CHAT,
     FORMATS,
+    HOSTILE,
     MESSAGES,
     Event,
     Format,
@@ -462,6 +463,42 @@ def test_any_input(door: str) -> None:
         except Exception as error:
             message = f"{error!r}; to see it: python -m tests.test_fuzz 1 {door} {seed}"
             raise AssertionError(message) from error
+
+
+def places_in(event: Any) -> list[tuple[Any, ...]]:
+    """The paths to the event itself and to all that is in it."""
+    inner = event.items() if isinstance(event, dict) else enumerate(event) if isinstance(event, list) else ()
+    return [(), *((key, *path) for key, item in inner for path in places_in(item))]
+
+
+def replaced(event: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The event with another value at a path."""
+    if not path:
+        return value
+    copied = copy.copy(event)
+    copied[path[0]] = replaced(event[path[0]], path[1:], value)
+    return copied
+
+
+@both_formats
+def test_any_json_in_place_of_any_field(fmt: Format) -> None:
+    """Law 8: each awkward value in place of each event and each field: told of, saved, and folded on from."""
+    rng = Random(0)
+    tried = 0
+    for seed in range(3):
+        events = fmt.told(Random(seed))[:8]
+        state = fmt.module.State()
+        for at, event in enumerate(events):
+            for path in places_in(event):
+                for value in HOSTILE:
+                    new = fmt.module.step(state, replaced(event, path, value))
+                    tried += 1
+                    if rare(rng, 12):
+                        look(fmt, new)
+                        assert fmt.module.State.from_json(new.to_json()) == new
+                        look(fmt, functools.reduce(fmt.module.step, events[at + 1 : at + 4], new))
+            state = fmt.module.step(state, event)
+    assert tried > 1_000
 
 
 def test_deep_and_wide() -> None:

@@ -1,0 +1,31 @@
+"""Rules that no stream can show to be broken, so that no law sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from friendli_stream import chat, messages
+
+SHADOWS = {"id": "shadow", "type": "shadow", "index": 9, "role": "shadow", "text": "shadow", "thinking": "shadow"}
+EXTRA = {**SHADOWS, "input": "shadow", "content": "shadow", "function": "shadow", "choices": "shadow", "x": 1}
+VALUES: list[Any] = [
+    messages.Message(id="m", extra=EXTRA),
+    messages.TextBlock(0, "a", extra=EXTRA),
+    messages.ThinkingBlock(0, "a", extra=EXTRA),
+    messages.ToolUseBlock(0, id="t", name="f", input_json="{}", extra=EXTRA),
+    chat.Completion(id="c", extra=EXTRA),
+    chat.Choice(0, extra=EXTRA),
+    chat.ChatMessage(content="a", extra=EXTRA),
+    chat.ToolCall(0, "t", name="f", arguments="{}", extra=EXTRA),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_an_extra_never_shadows_a_named_field(value: Any) -> None:
+    """M1, C13: in a value built by hand too, named fields come out as they are, and other extras beside them."""
+    plain = attrs.evolve(value, extra={}).to_dict()
+    assert value.to_dict() == {**value.extra, **plain}
+    assert value.to_dict()["x"] == 1
