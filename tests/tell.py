@@ -333,9 +333,13 @@ def tell_usage(rng: Random, usage: Fields, n: int) -> list[Fields]:
                 place |= {key: part or None} if part or rare(rng, 6) else {}
         else:  # 0 does not replace a positive input_tokens: before a 0 there may be nothing else
             say(rng, places, {key: total}, lambda most=9 if total else 1: rng.randrange(most))  # type: ignore[misc]
-    for place in places:  # unless the tokens moved to the cache
-        if place.get("input_tokens") == 0 and place.get("cache_read_input_tokens") and places.index(place):
+    for i, place in enumerate(places):  # unless the tokens moved to the cache
+        if place.get("input_tokens") == 0 and place.get("cache_read_input_tokens") and i:
             places[0].setdefault("input_tokens", 40)
+    said = [i for i, place in enumerate(places) if usage.get("input_tokens") and place.get("input_tokens")]
+    for place in places[said[-1] + 1 :] if said else ():
+        if not place.get("cache_read_input_tokens") and rare(rng, 2):
+            place["input_tokens"] = 0
     return places
 
 
@@ -423,6 +427,8 @@ def chat_message(rng: Random) -> Fields:
             answer["content_parts"] = [{"type": "image_url", "x": value(rng, 1)} for _ in range(rng.randint(1, 2))]
     if rare(rng, 3):
         answer[rng.choice(("reasoning_content", "reasoning_content", "reasoning"))] = "r" + text(rng)
+        if "reasoning_content" in answer and rare(rng, 6):
+            answer["reasoning"] = "another" + text(rng)
     if rare(rng, 2):
         identified = rng.randrange(3) > 0
         answer["tool_calls"] = [tool_call(rng, i, identified=identified) for i in range(rng.randint(1, 3))]
@@ -547,15 +553,19 @@ def tell_choice(rng: Random, choice: Fields) -> list[Fields]:
             pieces = [rng.choice((piece, [piece], [{"type": "text", "text": piece}])) for piece in pieces]
             pieces = merge(rng, [pieces, [[part] for part in parts]])
         deltas("content", [*pieces, *some(rng, [None], 4)])
-    if "reasoning" in answer:  # C5
-        deltas("reasoning", cut(rng, answer.pop("reasoning")))
-    if "reasoning_content" in answer:
+    if "reasoning_content" in answer:  # C5
+        reasoning = answer.pop("reasoning_content")
         track = [{"delta": {"reasoning_content": "", "reasoning": ""}}]
-        for piece in cut(rng, answer.pop("reasoning_content")):
+        if "reasoning" in answer:  # two that differ
+            track = [{"delta": {"reasoning_content": reasoning[:1], "reasoning": answer.pop("reasoning")}}]
+            reasoning = reasoning[1:]
+        for piece in cut(rng, reasoning):
             both = {"reasoning": piece, "reasoning_content": piece}
             part = {"type": "thinking", "thinking": rng.choice((piece, [{"type": "text", "text": piece}]))}  # C4
             track.append({"delta": rng.choice((both, both, *({key: piece} for key in both), {"content": [part]}))})
         tracks.append(track)
+    if "reasoning" in answer:
+        deltas("reasoning", cut(rng, answer.pop("reasoning")))
     if "refusal" in answer:
         deltas("refusal", cut(rng, answer.pop("refusal")))
     if "tool_calls" in answer:
@@ -660,6 +670,8 @@ def tell_completion(rng: Random, final: Fields, *, noisy: bool = True) -> list[E
     told = [*events, *(["[DONE]"] if done else [])]
     if final["usage"] is not None:
         told = tell_usages(rng, told, final)
+    for choice in [choice for event in events for choice in event["choices"] or () if not choice.get("logprobs")]:
+        choice |= {"logprobs": 5} if noisy and rare(rng, 16) else {}  # a part is malformed, not the chunk (C2)
     if noisy and done and rare(rng, 8):  # what comes after the end (C15)
         told.append(rng.choice(("[DONE]", {key: item for key, item in events[-1].items() if key != "usage"})))
     return copy.deepcopy(sprinkle(rng, told, completion_noise, 8) if noisy else told)
