@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from friendli_stream import wire
 from friendli_stream._fragments import Pending, Promise, Rope, added, pieces
 from friendli_stream.errors import InvalidInput, InvalidJSON
-from friendli_stream.partial_json import Scanner, parse
+from friendli_stream.partial_json import PartialJSON, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,41 +40,46 @@ class Scan:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._value: tuple[Scanner, Rope | None] | None = None
-        self._changes: tuple[Scanner, Rope | None] | None = None
+        self._value: tuple[PartialJSON, Rope | None] | None = None
+        self._changes: tuple[PartialJSON, Rope | None] | None = None
 
     def read(self, rope: Rope | None, depth: int) -> tuple[InputState, Any]:
         """The state of the text so far, and a snapshot of what is certain."""
         with self._lock:
-            scanner, reached = _forward(self._value, rope, depth, record=False)
-            if self._value is None or length(self._value[1]) <= length(rope):  # an older reader takes nothing away
-                self._value = reached
-            return scanner.state, scanner.snapshot()
+            before, self._value = self._value, None  # a scanner that is interrupted is not read again
+            scanner = _forward(before, rope, depth)
+            state, value = scanner.state, scanner.snapshot()
+            scanner._forget()
+            newer = before is None or length(before[1]) <= length(rope)  # an older reader takes nothing away
+            self._value = (scanner, rope) if newer else before
+            return state, value
 
     def changes(self, older: Rope | None, newer: Rope | None, depth: int) -> list[Change]:
         """The entries of PartialJSON.changes between two ropes of one line."""
         with self._lock:
-            scanner, _ = _forward(self._changes, older, depth, record=True)
+            before, self._changes = self._changes, None
+            scanner = _forward(before, older, depth)
             scanner.changes()  # those up to `older`, none where the last call ended there
-            scanner, self._changes = _forward((scanner, older), newer, depth, record=True)
-            return cast("list[Change]", scanner.changes())
+            scanner = _forward((scanner, older), newer, depth)
+            changes = cast("list[Change]", scanner.changes())
+            scanner._forget()
+            self._changes = scanner, newer
+            return changes
 
 
-def _forward(
-    before: tuple[Scanner, Rope | None] | None, rope: Rope | None, depth: int, *, record: bool
-) -> tuple[Scanner, tuple[Scanner, Rope | None]]:
-    """A scanner that has read `rope`: the one before, if the rope goes on from there, else a new one."""
+def _forward(before: tuple[PartialJSON, Rope | None] | None, rope: Rope | None, depth: int) -> PartialJSON:
+    """A scanner that has been fed `rope`: the one before, if the rope goes on from there, else a new one."""
     if before is not None:
         scanner, reached = before
         more = added(reached, rope)
         if more is not None:
             for piece in more:
                 scanner.feed(piece)
-            return scanner, (scanner, rope)
-    scanner = Scanner(depth, record=record)
+            return scanner
+    scanner = PartialJSON(depth=depth)
     for piece in pieces(rope) if rope is not None else ():
         scanner.feed(piece)
-    return scanner, (scanner, rope)
+    return scanner
 
 
 def length(rope: Rope | None) -> int:
@@ -147,13 +152,13 @@ class Raw(Promise):
 
 def scanned(text: str, depth: int) -> list[Change]:
     """The changes of a whole text."""
-    scanner = Scanner(depth, record=True)
+    scanner = PartialJSON(depth=depth)
     scanner.feed(text)
     return cast("list[Change]", scanner.changes())
 
 
 def _scan(text: str, depth: int) -> tuple[InputState, Any]:
-    scanner = Scanner(depth)
+    scanner = PartialJSON(depth=depth)
     scanner.feed(text)
     return scanner.state, scanner.snapshot()
 

@@ -3,25 +3,29 @@
 Every look at a growing text costs what came since the last look, so that reading after each of 100,000 fragments is
 linear. The plan:
 
-* The scanner is one generator: its locals are the state, so a text may be cut anywhere without a table of states.
+* The scanner is one generator: its locals are the state, so a text may be cut anywhere without a table of states. It
+  takes the fragments that came from a list and gives the value so far; feeding is `list.append`.
 * Each fragment gets a closing quote behind it. An open string then ends there for the C `scanstring` as if it were
   whole, and a quote at the last index is the end of the fragment, found where a token would be.
-* Only what cannot be judged yet is carried into the next fragment: half an escape, the first half of a surrogate pair,
-  the beginning of a number or literal.
+* Only what cannot be judged yet is put back, to be read again with what comes next: half an escape, the first half of a
+  surrogate pair, the beginning of a number or literal.
 * A string grows by CPython's `+=` in place. That needs the local to be its only reference, hence the emptied slot.
-* A text fed as a whole goes to orjson first, and to this scanner only where orjson has other rules.
+* Where a fragment is nothing but more of a string it takes no call but two or three of C code; what is whole at once
+  goes to orjson, and to this scanner only where orjson has other rules.
 
-A position is the number of characters that valid JSON can begin with: the same however the text was cut.
+A position is the number of characters that valid JSON can begin with: the same however the text was cut. It is counted
+from the end of what was read, and only once something is wrong.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # exported at run time, unknown to typeshed
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import orjson
 
@@ -29,16 +33,16 @@ from friendli_stream.errors import IncompleteJSON, InvalidJSON
 from friendli_stream.wire import decode_exact, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
-__all__ = ["Change", "PartialJSON", "Scanner", "parse"]
+__all__ = ["Change", "PartialJSON", "parse"]
 
 Change = tuple[tuple[str | int, ...], Literal["open", "text", "done"], Any]
-Verdict = Literal["incomplete", "complete"] | InvalidJSON
+Path = tuple[str | int, ...]
 
 # What may come next. The order makes the frequent questions one comparison: a value up to FIRST, a key from there to
 # KEY, a closing bracket where a container is fresh or a value ended.
-VALUE, FIRST, FIRST_KEY, KEY, COLON, AFTER, END, TEXT = range(8)
+VALUE, FIRST, FIRST_KEY, KEY, COLON, AFTER, END = range(7)
 EXPECTED = {
     VALUE: "a value",
     FIRST: "a value or ']'",
@@ -49,13 +53,17 @@ EXPECTED = {
 }
 
 SCALARS = "-0123456789tfn"
-AFTER_NUMBER = ',]} \t\n\r"'
+AFTER_SCALAR = ',]} \t\n\r"'
+DUMPED = 254  # levels of containers
 SHORT = 5  # no number of fewer characters is infinite
 LONG = 64  # characters of a number that may be copied at each fragment
 SPACE = " \t\n\r"
 DIGITS = "0123456789"
+HEX_DIGITS = "0123456789abcdefABCDEF"
 LITERALS: dict[str, tuple[str, Any]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+CLOSERS = frozenset("]}")
 CONTAINERS = frozenset((dict, list))
+PLAIN = frozenset((str, int, bool, type(None)))  # not float: it may be what orjson makes of an integer over 64 bits
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 BEGINNING_OF_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*+)(?:\.(?![0-9])|(?:\.[0-9]++)?(?:[eE][-+]?[0-9]*+)?))?")
@@ -72,73 +80,13 @@ def _refuse(literal: str) -> None:
     raise ValueError(literal)
 
 
-# C code for numbers and literals; strings and containers never get there.
+# C code for numbers and literals, and for all of a string; strings and containers never get to the first.
 _scan_once = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined]  # unknown to typeshed
+_loads = orjson.loads
+_nothing_read = iter(()).__next__  # in place of the scanner until the first look
 
 
-class Scanner:
-    """A JSON value that grows with each fragment fed to it; the text itself is not kept.
-
-    `depth` is how deep containers may be nested (J7). With `record`, `changes` tells what came. Not safe to share
-    between threads without a lock.
-    """
-
-    __slots__ = ("_logs", "_slots", "_stack", "root", "send", "verdict")
-
-    def __init__(self, depth: int = 200, *, record: bool = False) -> None:
-        self.root: list[Any] = []  # the root value is its only item
-        self._stack: list[Any] = [self.root]  # and the open containers
-        self._slots: list[Any] = []  # where in its parent each open container is
-        self._logs: list[list[Change]] = [[]] if record else []  # none while nobody asks for changes
-        scan = _scan(self._stack, self._slots, self._logs, depth)
-        self.verdict: Verdict = next(scan)
-        self.send = scan.send
-
-    def feed(self, text: str) -> None:
-        """Scan more of the text. Raises nothing: what is wrong is in `state` and `error`; text after it is ignored."""
-        if text:
-            self.verdict = self.send(text)
-
-    @property
-    def value(self) -> Any:
-        """The certain part (J3, J4), None while nothing is: the same containers at each access, growing (J9)."""
-        return self.root[0] if self.root else None
-
-    def snapshot(self) -> Any:
-        """The certain part as it is now: open containers copied, closed ones shared, so only to be read (J9)."""
-        containers = reversed(self._stack)
-        inner = next(containers).copy()
-        for container, slot in zip(containers, reversed(self._slots), strict=True):
-            outer = container.copy()
-            outer[slot] = inner
-            inner = outer
-        return inner[0] if inner else None
-
-    @property
-    def state(self) -> Literal["incomplete", "complete", "invalid"]:
-        """How far the text is; a bare number stays "incomplete", for more digits may come (J1)."""
-        verdict = self.verdict
-        return "invalid" if isinstance(verdict, InvalidJSON) else verdict
-
-    @property
-    def error(self) -> InvalidJSON | None:
-        """Why the text is invalid."""
-        return self.verdict if isinstance(self.verdict, InvalidJSON) else None
-
-    def record(self, before: list[Change]) -> None:
-        """Record changes from now on; `before` are those of the text fed so far."""
-        self._logs[:] = [before]
-
-    def changes(self) -> list[Change]:
-        """What came since the last call (J10). Raises ValueError where nothing is recorded."""
-        if not self._logs:
-            message = "no changes are recorded: make it Scanner(record=True)"
-            raise ValueError(message)
-        changes = self._logs[0]
-        self._logs[0] = []
-        return changes
-
-
+@final
 class PartialJSON:
     """A JSON text that arrives in fragments (J1): what is certain of it can be read at any time, in linear time.
 
@@ -153,35 +101,46 @@ class PartialJSON:
         partial.finish()         # {"city": "Seoul", "days": 12}
 
     RFC 8259 to the letter (J2), integers exact (J6), containers at most `depth` deep (J7). Of a duplicate key the last
-    value stands; a lone surrogate is U+FFFD. Reading never raises.
+    value stands; a lone surrogate is U+FFFD. Reading never raises, but for a TypeError where what was fed is no str.
     """
 
-    __slots__ = ("_depth", "_new", "_old", "_recording", "_root", "_scanner", "_send")
+    feed: Callable[[str], None]
+    __slots__ = {
+        "_depth": "J7",
+        "_error": "once it was asked for",
+        "_logs": "the changes that nobody took, in a list; none while nobody asks",
+        "_new": "fragments that nobody looked at",
+        "_old": "and those before",
+        "_read": "the scanner: reads what is new, gives the value",
+        "_slots": "where in its parent each open container is",
+        "_stack": "the root, whose items are the value and the verdict, and the open containers",
+        "feed": "feed(text): remember the next fragment; nothing is scanned. A list.append, with no call of Python's.",
+    }
 
     def __init__(self, *, depth: int = 200) -> None:
         self._depth = depth
-        self._new: list[str] = []  # what nobody has looked at
+        self._new: list[str] = []
         self._old: list[str] = []
-        self._scanner = Scanner(depth)
-        self._send = self._scanner.send
-        self._root = self._scanner.root
-        self._recording = False
+        self.feed = self._new.append
+        self._read: Callable[[], Any] = _nothing_read
+        self._error: InvalidJSON | None = None
 
-    def feed(self, text: str) -> None:
-        """Remember the next fragment; nothing is scanned. Raises TypeError for what is no str."""
-        text = "" + text  # a TypeError for what is no str, at half the cost of asking
-        if text:
-            self._new.append(text)
+    def _begin(self, *, record: bool = False) -> Any:
+        """Make the scanner and read: at the first look, and where one was interrupted or met what is no str."""
+        self._new[:0] = self._old
+        self._old.clear()
+        self._stack: list[Any] = [[None, "incomplete"]]
+        self._slots: list[Any] = []
+        self._logs: list[list[Change]] = [[]] if record else []
+        self._read = _scan(self._new, self._old, self._stack, self._slots, self._logs, self._depth).__next__
+        self._read()
+        return self._read()
 
-    def _look(self) -> Scanner:
-        scanner = self._scanner
-        new = self._new
-        if new:
-            text = "".join(new)
-            new.clear()
-            self._old.append(text)
-            scanner.verdict = scanner.send(text)
-        return scanner
+    def _look(self) -> Any:
+        try:
+            return self._read()
+        except StopIteration:
+            return self._begin()
 
     @property
     def value(self) -> Any:
@@ -191,21 +150,25 @@ class PartialJSON:
         key until its value begins (J4). The value is live: the same containers at each access, growing in place (J9),
         to be read, not changed. Keeping each of its growing strings costs a copy each time.
         """
-        new = self._new
-        if new:  # as in _look, which would be a call more a fragment
-            text = "".join(new)
-            new.clear()
-            self._old.append(text)
-            self._scanner.verdict = self._send(text)
-        root = self._root
-        return root[0] if root else None
+        read = self._read  # as in _look, which would be a call more a fragment
+        try:
+            return read()
+        except StopIteration:
+            return self._begin()
 
     def snapshot(self) -> Any:
         """`value` as it is now, for good: open containers are copied, closed ones shared, so only to be read (J9).
 
         Costs the width of the open containers.
         """
-        return self._look().snapshot()
+        self._look()
+        containers = reversed(self._stack)
+        inner = next(containers).copy()
+        for container, slot in zip(containers, reversed(self._slots), strict=True):
+            outer = container.copy()
+            outer[slot] = inner
+            inner = outer
+        return inner[0]
 
     def changes(self) -> list[Change]:
         """What came since the last call (J10), from the beginning at the first; costs what came.
@@ -214,20 +177,37 @@ class PartialJSON:
         path is a tuple of keys and list indexes, () for the root. Numbers and literals have only their "done". An
         equal path a second time, from a duplicate key, replaces what was there.
         """
-        if not self._recording:
-            self._recording = True
-            self._scanner.record(_changes_of(self._old, self._depth) if self._old else [])
-        return self._look().changes()
+        read = self._read
+        try:
+            read()
+        except StopIteration:
+            self._begin(record=True)
+        logs = self._logs
+        if not logs:
+            logs.append(_changes_of(self._old + self._new, self._depth))
+        changes = logs[0]
+        logs[0] = []
+        return changes
 
     @property
     def state(self) -> Literal["incomplete", "complete", "invalid"]:
         """How far the text is; a bare number at the root stays "incomplete" until `finish` (J1)."""
-        return self._look().state
+        self._look()
+        verdict = self._stack[0][1]
+        return "invalid" if type(verdict) is tuple else verdict
 
     @property
     def error(self) -> InvalidJSON | None:
         """Why the text is invalid, None unless it is; it stays, and `value` keeps what was good."""
-        return self._look().error
+        if self._error is None and self.state == "invalid":
+            reason, behind = self._stack[0][1]
+            text = "".join(self._old)
+            self._error = InvalidJSON(reason, len(_pairs(text[: len(text) - behind])))
+        return self._error
+
+    def _forget(self) -> None:
+        """Drop the text that was read: for who keeps it elsewhere, and asks for no `text`, `error` or `finish`."""
+        self._old.clear()
 
     @property
     def text(self) -> str:
@@ -244,34 +224,38 @@ class PartialJSON:
 
 
 def _changes_of(fragments: list[str], depth: int) -> list[Change]:
-    scanner = Scanner(depth, record=True)
+    partial = PartialJSON(depth=depth)
     for text in fragments:
-        scanner.feed(text)
-    return scanner.changes()
+        partial.feed(text)
+    return partial.changes()
 
 
 def parse(text: str, depth: int = 200) -> Any:
     """The value of a whole JSON text by the rules of PartialJSON: fresh. Raises IncompleteJSON, InvalidJSON."""
-    scanner = Scanner(depth)
-    scanner.feed(text)
-    if scanner.state == "incomplete" and NUMBER.fullmatch(text.strip(SPACE)):
-        scanner.feed(" ")  # the end of the text is the end of a bare number
-    if scanner.error is not None:
-        raise scanner.error
-    if scanner.state == "incomplete":
+    if text.rstrip(SPACE)[-1:] in CLOSERS:
+        try:
+            return _whole_document(text, depth)
+        except ValueError:
+            pass  # unfinished, wrong, or where our rules differ
+    partial = PartialJSON(depth=depth)
+    partial.feed(text)
+    if partial.state == "incomplete" and NUMBER.fullmatch(text.strip(SPACE)):
+        partial.feed(" ")  # the end of the text is the end of a bare number
+    if partial.error is not None:
+        raise partial.error
+    if partial.state == "incomplete":
         reason = "unfinished JSON"
         raise IncompleteJSON(reason, len(whole(text)))
-    return scanner.value
+    return partial.value
 
 
 def _whole_document(text: str, depth: int) -> Any:
     """A whole object or array by C code, where that follows our rules; otherwise ValueError."""
+    value = orjson.loads(text)  # refuses lone surrogates and 1e999
+    if depth > 0 and PLAIN.issuperset(map(type, value.values() if type(value) is dict else value)):
+        return value
     data = text.encode()
-    if LONG_RUN not in data.translate(ONLY_DIGITS):
-        value = orjson.loads(data)  # refuses lone surrogates and 1e999
-    elif "\\ud" in text or "\\uD" in text:
-        raise ValueError
-    else:
+    if LONG_RUN in data.translate(ONLY_DIGITS):
         value = decode_exact(data)
     if data.count(b"[") + data.count(b"{") > depth and _deeper(value, depth):
         raise ValueError
@@ -279,7 +263,17 @@ def _whole_document(text: str, depth: int) -> Any:
 
 
 def _deeper(value: Any, depth: int) -> bool:
-    """Whether an object or array is nested deeper than `depth`."""
+    """Whether an object or array is nested deeper than `depth`: C code says no, a walk by levels yes."""
+    if _dumps_refuses_more():
+        for _ in range(DUMPED - depth):
+            value = [value]
+        depth = max(depth, DUMPED)
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            pass  # too deep, or an integer over 64 bits
+        else:
+            return False
     level = [value]
     for _ in range(depth):
         level = [
@@ -293,186 +287,217 @@ def _deeper(value: Any, depth: int) -> bool:
     return True
 
 
-def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: int) -> Generator[Verdict, str]:
-    """The scanner: fragments go in, after each the verdict comes out, at last what is wrong, for good.
+@functools.cache
+def _dumps_refuses_more() -> bool:
+    """Whether orjson.dumps takes no more than DUMPED levels, which it does not promise."""
+    value: list[Any] = []
+    for _ in range(DUMPED):
+        value = [value]
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return True
+    return False
 
-    `stack`, `slots` and `logs` are those of Scanner. `base` is the position of buf[0], n the index of the added quote.
+
+def _scan(  # noqa: PLR0913, PLR0917  all of it is shared with PartialJSON
+    new: list[str],
+    old: list[str],
+    stack: list[Any],
+    slots: list[Any],
+    logs: list[list[Any]],
+    depth: int,
+) -> Generator[Any, None, None]:
+    """The scanner: takes what is in `new`, moves it to `old`, gives the value so far.
+
+    buf[i] is where it is in a fragment, n the index of the added quote. While a string is open, `grown` is its
+    container, `where` its place there, `string` what came of it.
     """
-    root = stack[0]
-    top: Any = root
+    root = top = stack[0]
     closer, comma, after = "", VALUE, END  # of the innermost container: its bracket, the state after "," and a value
-    path: tuple[str | int, ...] | None = None  # of the innermost container, once somebody needs it
+    path: Path | None = None  # of the innermost container, once somebody needs it
     slot: Any = 0  # the key that waits for its value
-    grown: Any = None  # the container with the unfinished string, at `where`; None for a key
+    keys: Any = [""]  # the container of a key that is still open
+    grown: Any = None
     where: Any = 0
-    here: tuple[str | int, ...] = ()  # the path of that place, as above
+    here: Path = ()  # the path of that place, once somebody needs it
     string = reason = ""
     value: Any = None
+    run: Generator[str | None, str, None] | None = None  # reads a long number
     state = VALUE
-    i = end = base = 0
-    text = yield "incomplete"
-    if not logs and text.rstrip(SPACE)[-1:] in ("}", "]"):
-        try:
-            root.append(_whole_document(text, depth))
-        except ValueError:
-            pass  # unfinished, wrong, or where our rules differ
-        else:
-            state = END
-            base = len(text)
-            text = ""
-    buf = text + '"'
-    n = len(text)
+    i = n = end = waits = 0
     while True:
-        if state == TEXT:
-            base += i
-            if i == n:
-                before = len(string)
-                while '"' not in (text := (yield "incomplete")) and "\\" not in text and text.isprintable():
-                    if grown is None:
-                        string += text
+        yield root[0]
+        while not new:
+            yield root[0]
+        text = "".join(new)
+        new.clear()
+        old.append(text)
+        if grown is not None:
+            if "\\" not in text:
+                if '"' not in text and text.isprintable():  # nothing but more of the string
+                    grown[where] = None
+                    string += text
+                    grown[where] = string
+                    if logs and text and grown is not keys:
+                        here = here or (*slots, where)[1:]
+                        logs[0].append((here, "text", text))
+                    continue
+            else:
+                half = ""
+                if text[-1] == "\\" or "\\u" in text:
+                    half = _half_escape(text)
+                    text = text[: len(text) - len(half)]
+                if '"' not in text or '"' not in text.replace('\\"', ""):
+                    try:
+                        value = _loads(f'"{text}"')
+                    except ValueError:
+                        pass  # what follows knows more
                     else:
                         grown[where] = None
-                        string += text
+                        string += value
                         grown[where] = string
-                        if logs:
+                        if logs and value and grown is not keys:
                             here = here or (*slots, where)[1:]
-                            logs[0].append((here, "text", text))
-                base += len(string) - before
-            else:
-                text = buf[i:n] + (yield "incomplete")
-            n = last = len(text)
+                            logs[0].append((here, "text", value))
+                        if half:
+                            _put_back(half, new, old)
+                        continue
+                text += half
+            # The string ends here, or is none for orjson.
             buf = text + '"'
-            if "\\" in text:  # half an escape at the end waits
-                at = text.rfind("\\", -5)
-                if at == n - 1 or (at >= 0 and text[at + 1] == "u" and BEGINNING_OF_ESCAPE.fullmatch(text, at)):
-                    last = at
+            n = len(text)
             try:
-                value, i = scanstring(buf if last == n else text[:last] + '"', 0)
+                value, i = scanstring(buf, 0)
                 if not value.isascii():
                     value.encode()
             except ValueError:
-                value, i, last, reason, joined = _text(buf, 0)
-                base -= joined
-            if grown is None:
-                string += value
-            elif value:
+                value, i, waits, reason = _text(buf, 0)
+                if i > n and waits < n and not reason:
+                    _put_back(text[waits:], new, old)
+            if value:
                 grown[where] = None
                 string += value
                 grown[where] = string
-                if logs:
+                if logs and grown is not keys:
                     here = here or (*slots, where)[1:]
                     logs[0].append((here, "text", value))
-            if i > last:
-                i = last
+            if i > n:
                 if reason:
+                    i = waits
                     break
                 continue
-            if grown is None:
+            if grown is keys:
                 slot = string
-                if buf[i] == ":":
-                    i += 1
-                    if buf[i] == " ":
-                        i += 1
-                    state = VALUE
-                else:
-                    state = COLON
+                state = COLON
             else:
+                state = after
                 if logs:
-                    logs[0].append(((*slots, where)[1:], "done", string))
-                if buf[i] == "," and closer:
-                    i += 1
-                    if buf[i] == " ":
-                        i += 1
-                    state = comma
-                else:
-                    state = after
+                    logs[0].append((here or (*slots, where)[1:], "done", string))
+            grown = None
+        else:
+            if run is not None:
+                number = run.send(text)
+                if number is None:
+                    continue
+                text = number
+                run = None
+            i = 0
+            buf = text + '"'
+            n = len(text)
         while True:
             c = buf[i]
             if c == '"':
                 if i == n:
-                    base += n
-                    text = yield "complete" if state == END else "incomplete"
-                    buf = text + '"'
-                    n = len(text)
-                    i = 0
-                    continue
+                    if state == END:
+                        root[1] = "complete"
+                    break
                 if state > KEY:
+                    reason = _expected(state, closer)
                     break
                 i += 1
-                last = n
                 try:
                     value, end = scanstring(buf, i)
                     if not value.isascii():
                         value.encode()
                 except ValueError:
-                    value, end, last, reason, joined = _text(buf, i)
-                    base -= joined
-                if end > last:
-                    i = last
+                    value, end, waits, reason = _text(buf, i)
+                    if end > n:
+                        if reason:
+                            i = waits
+                        elif waits < n:
+                            _put_back(buf[waits:n], new, old)
+                if end <= n:
+                    i = end
                     if state >= FIRST_KEY:
-                        grown = None
-                    else:
-                        if closer == "}":
-                            where = slot
-                            top[where] = value
-                        else:
-                            where = len(top)
-                            top.append(value)
-                        grown = top
-                        here = ()
-                        if logs:
-                            here = (*slots, where)[1:]
-                            logs[0].append((here, "open", "string"))
-                            if value:
-                                logs[0].append((here, "text", value))
-                    string = value
-                    state = TEXT
-                    break
-                i = end
-                if state >= FIRST_KEY:
-                    slot = value
-                    if buf[i] == ":":
-                        i += 1
-                        if buf[i] == " ":
+                        slot = value
+                        if buf[i] == ":":
                             i += 1
-                        state = VALUE
+                            if buf[i] == " ":
+                                i += 1
+                            state = VALUE
+                        else:
+                            state = COLON
+                        continue
+                else:
+                    string = value
+                    if state >= FIRST_KEY:
+                        grown = keys
+                        where = 0
+                        break
+                    grown = top
+                    if closer == "]":
+                        where = len(top)
+                        top.append(value)
                     else:
-                        state = COLON
-                    continue
+                        where = slot
+                        top[where] = value
+                    here = ()
+                    if logs:
+                        if path is None:
+                            path = tuple(slots)[1:]
+                        here = path + (where,) if closer else ()  # noqa: RUF005  half the cost of unpacking
+                        logs[0].append((here, "open", "string"))
+                        if value:
+                            logs[0].append((here, "text", value))
+                    break
+            elif c == ":" and state == COLON:
+                i += 1
+                if buf[i] == " ":
+                    i += 1
+                state = VALUE
+                continue
+            elif c == "," and state == AFTER:
+                i += 1
+                if buf[i] == " ":
+                    i += 1
+                state = comma
+                continue
             elif state <= FIRST and c in SCALARS:
-                if c in LITERALS:
-                    word, value = LITERALS[c]
-                    more = not buf.startswith(word, i)
-                    if not more:
-                        i += len(word)
-                    elif not word.startswith(buf[i:n]):
-                        i = _first_other(buf, i, word)
-                        reason = "malformed literal"
+                try:
+                    value, end = _scan_once(buf, i)
+                    plain = buf[end] in AFTER_SCALAR and (end - i < SHORT or value - value == 0)  # inf - inf is nan
+                except (StopIteration, ValueError):
+                    plain = False
+                if not plain:
+                    value, i, more, reason = _scalar(buf, i)
+                    if reason:
                         break
                 else:
-                    try:
-                        value, end = _scan_once(buf, i)
-                        plain = buf[end] in AFTER_NUMBER and (end - i < SHORT or value - value == 0)  # inf - inf is nan
-                    except (StopIteration, ValueError):
-                        plain = False
-                    if plain:
-                        more = end == n
-                        if not more:
-                            i = end
-                    else:
-                        value, i, more, reason = _number(buf, i)
-                        if reason:
-                            break
+                    more = end == n and c not in LITERALS
+                    if not more:
+                        i = end
                 if more:
-                    base += i
-                    text = buf[i:n]
-                    text = (yield from _longer(text)) if len(text) > LONG else text + (yield "incomplete")
-                    buf = text + '"'
-                    n = len(text)
-                    i = 0
-                    continue
+                    half = buf[i:n]
+                    if len(half) > LONG:
+                        run = _longer(half)
+                        next(run)
+                    else:
+                        _put_back(half, new, old)
+                    break
             elif c == closer:
                 if state != AFTER and state != FIRST and state != FIRST_KEY:  # noqa: PLR1714  a set would be slower
+                    reason = _expected(state, closer)
                     break
                 i += 1
                 if logs:
@@ -489,10 +514,6 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                     closer, comma, after = "]", VALUE, AFTER
                 state = after
                 continue
-            elif c == "," and state == AFTER:
-                i += 1
-                state = comma
-                continue
             elif c in SPACE:
                 i += 1
                 if buf[i] in SPACE:
@@ -500,16 +521,26 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 continue
             elif c == "{" or c == "[":  # noqa: PLR1714  a set would be slower
                 if state > FIRST:
+                    reason = _expected(state, closer)
                     break
                 if len(stack) > depth:
                     reason = f"nested deeper than {depth}"
                     break
+                if top is root and not logs and text.rstrip(SPACE)[-1:] in CLOSERS:
+                    try:
+                        root[0] = _whole_document(text[i:], depth)
+                    except ValueError:
+                        pass  # unfinished, wrong, or where our rules differ
+                    else:
+                        state = END
+                        i = n
+                        continue
                 inner: Any = {} if c == "{" else []
-                if closer == "}":
-                    top[slot] = inner
-                else:
+                if closer == "]":
                     slot = len(top)
                     top.append(inner)
+                else:
+                    top[slot] = inner
                 stack.append(inner)
                 slots.append(slot)
                 path = None
@@ -524,28 +555,16 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                     logs[0].append((path, "open", "object" if c == "{" else "array"))
                 i += 1
                 continue
-            elif c == ":" and state == COLON:
-                i += 1
-                state = VALUE
-                continue
             else:
+                reason = _expected(state, closer)
                 break
             # A value has ended right before i.
-            if closer == "}":
-                top[slot] = value
-            else:
-                slot = len(top)
+            if closer == "]":
+                if logs:
+                    slot = len(top)
                 top.append(value)
-            if logs:
-                log = logs[0]
-                if path is None:
-                    path = tuple(slots)[1:]
-                here = (*path, slot) if closer else ()
-                if type(value) is str:
-                    log.append((here, "open", "string"))
-                    if value:
-                        log.append((here, "text", value))
-                log.append((here, "done", value))
+            else:
+                top[slot] = value
             if buf[i] == "," and closer:
                 i += 1
                 if buf[i] == " ":
@@ -553,11 +572,40 @@ def _scan(stack: list[Any], slots: list[Any], logs: list[list[Change]], depth: i
                 state = comma
             else:
                 state = after
-        if state != TEXT or reason:
+            if logs:
+                if path is None:
+                    path = tuple(slots)[1:]
+                here = path + (slot,) if closer else ()  # noqa: RUF005  as above
+                if type(value) is not str:
+                    logs[0].append((here, "done", value))
+                elif value:
+                    logs[0] += ((here, "open", "string"), (here, "text", value), (here, "done", value))
+                else:
+                    logs[0] += ((here, "open", "string"), (here, "done", value))
+        if reason:
             break
-    error = InvalidJSON(reason or _expected(state, closer), base + i)
+    behind = n - i
     while True:
-        yield error
+        root[1] = reason, behind
+        yield root[0]
+        behind += len("".join(new))
+        old += new
+        new.clear()
+
+
+def _put_back(half: str, new: list[str], old: list[str]) -> None:
+    """What ends a text and cannot be judged yet is new once more."""
+    new.append(half)
+    text = old.pop()[: -len(half)]
+    if text:
+        old.append(text)
+
+
+def _half_escape(text: str) -> str:
+    """The half of an escape at the end of a text, going by the last backslash: the first may have escaped it."""
+    at = text.rfind("\\", -5)
+    half = text[at:] if at >= 0 else ""
+    return half if half == "\\" or (half[1:2] == "u" and not half[2:].strip(HEX_DIGITS)) else ""
 
 
 def _expected(state: int, closer: str) -> str:
@@ -568,19 +616,18 @@ def _first_other(buf: str, start: int, word: str) -> int:
     return next(i for i, letter in enumerate(word, start) if buf[i] != letter)
 
 
-def _text(buf: str, start: int) -> tuple[str, int, int, str, int]:
-    """The rest of a string from `start`, where scanstring gives no answer: (piece, end, last, reason, joined).
+def _text(buf: str, start: int) -> tuple[str, int, int, str]:
+    """The rest of a string from `start`, where scanstring gives no answer: (piece, end, waits, reason).
 
-    Its `end` is behind its quote, or beyond `last` if there is none: then all before `last` is judged, and what is
-    there waits for more, or is wrong for a `reason`. `joined` counts halves fed singly that make one character (B1).
+    Its `end` is behind its quote, or beyond the added one: then all before `waits` is judged, and what is there waits
+    for more, or is wrong for a `reason`.
     """
     last = len(buf) - 1
     end = TEXT_UNITS.match(buf, start, last).end()  # type: ignore[union-attr]  # it matches everywhere
     raw = buf[start:end]
     piece = scanstring(raw + '"', 0)[0]
-    joined = 0 if raw.isascii() else len(raw) - len(_pairs(raw))
     if end < last and buf[end] == '"':
-        return whole(piece), end + 1, last, "", joined
+        return whole(piece), end + 1, last, ""
     known = BEGINNING_OF_ESCAPE.match(buf, end, last).end()  # type: ignore[union-attr]  # it matches everywhere
     reason = ""
     if known < last:
@@ -588,7 +635,7 @@ def _text(buf: str, start: int) -> tuple[str, int, int, str, int]:
     if "\ud800" <= piece[-1:] <= "\udbff":  # J3: a first half waits for its second
         end -= 1 if raw[-1] == piece[-1] else 6
         piece = piece[:-1]
-    return whole(piece), last + 1, known if reason else end, reason, joined
+    return whole(piece), last + 1, known if reason else end, reason
 
 
 def _pairs(text: str) -> str:
@@ -596,9 +643,16 @@ def _pairs(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def _number(buf: str, start: int) -> tuple[Any, int, bool, str]:
-    """A number that scan_once does not settle, or none: (value, index, more, reason), as in `_text`."""
+def _scalar(buf: str, start: int) -> tuple[Any, int, bool, str]:
+    """A number or literal that scan_once does not settle, or none: (value, index, more, reason), as in `_text`."""
     last = len(buf) - 1
+    if buf[start] in LITERALS:
+        word, value = LITERALS[buf[start]]
+        if buf.startswith(word, start):
+            return value, start + len(word), False, ""
+        if word.startswith(buf[start:last]):
+            return None, start, True, ""
+        return None, _first_other(buf, start, word), False, "malformed literal"
     end = BEGINNING_OF_NUMBER.match(buf, start, last).end()  # type: ignore[union-attr]  # it matches everywhere
     number = buf[start:end]
     too_large = _too_large(number)
@@ -628,19 +682,19 @@ def _too_large(number: str) -> int:
     return next(stop - 1 for stop in stops if math.isinf(float(number[:stop])))
 
 
-def _longer(beginning: str) -> Generator[Verdict, str, str]:
+def _longer(beginning: str) -> Generator[str | None, str, None]:
     """A long number that has not ended, with what decides about it; a run of digits is copied once."""
     parts = [beginning]
     if beginning[-1] not in DIGITS:
-        parts.append((yield "incomplete"))
-        return "".join(parts)
+        parts.append((yield None))
+        yield "".join(parts)
     mantissa, _, exponent = beginning.lower().partition("e")
     grows = exponent[:1] not in ("", "-") and mantissa.strip("-0.")
-    while not (digits := (yield "incomplete")).strip(DIGITS):
+    while not (digits := (yield None)).strip(DIGITS):
         parts.append(digits)
         if grows:
             exponent = (exponent + digits).lstrip("+0")
             if exponent and math.isinf(float("".join(parts))):
-                return "".join(parts)
+                yield "".join(parts)
     parts.append(digits)
-    return "".join(parts)
+    yield "".join(parts)

@@ -11,7 +11,7 @@ import pytest
 
 from friendli_stream import partial_json
 from friendli_stream.errors import IncompleteJSON, InvalidJSON
-from friendli_stream.partial_json import PartialJSON, Scanner, parse
+from friendli_stream.partial_json import PartialJSON, parse
 from tests import slow_json
 
 
@@ -23,9 +23,9 @@ def fed(*fragments, depth=200):
     return partial
 
 
-def seen(scanner):
+def seen(partial):
     """All that a reader sees, comparable: types and order of keys count, the verdict's place too."""
-    return scanner.state, repr(scanner.value), scanner.error and scanner.error.position
+    return partial.state, repr(partial.value), partial.error and partial.error.position
 
 
 def expected(text, depth=200):
@@ -50,11 +50,11 @@ def expected_outcome(text, depth=200):
 
 def check_everywhere(text, depth=200):
     """Against the slow reference: one character at a time after each, whole at once, and parsed."""
-    one = Scanner(depth)
+    one = PartialJSON(depth=depth)
     for end, char in enumerate(text, 1):
         one.feed(char)
         assert expected(text[:end], depth) == seen(one), text[:end]
-    whole = Scanner(depth)
+    whole = PartialJSON(depth=depth)
     whole.feed(text)
     assert expected(text, depth) == seen(whole)
     assert expected_outcome(text, depth) == outcome(text, depth)
@@ -105,11 +105,9 @@ def test_every_short_text_against_the_reference():
         for start in level:
             for char in GRAMMAR:
                 text = start + char
-                scanner = Scanner()
-                scanner.feed(start)
-                scanner.feed(char)
-                assert expected(text) == seen(scanner), text
-                if scanner.state != "invalid":
+                partial = fed(start, char)
+                assert expected(text) == seen(partial), text
+                if partial.state != "invalid":
                     longer.append(text)
         level = longer
     assert len(level) > 500
@@ -157,16 +155,13 @@ def test_each_category_against_the_reference(text):
     """J1-J7: the categories of a test suite of JSON, each at every prefix and cut, as the reference has it."""
     check_everywhere(text)
     for width in (2, 3, 5, 7):
-        scanner = Scanner(record=True)
+        partial, one = PartialJSON(), fed(*text)
         changes = []
         for start in range(0, len(text), width):
-            scanner.feed(text[start : start + width])
-            changes += scanner.changes()
-        assert expected(text) == seen(scanner)
-        assert [scanner.value] == (rebuilt(changes) or [None])
-        one = Scanner(record=True)
-        for char in text:
-            one.feed(char)
+            partial.feed(text[start : start + width])
+            changes += partial.changes()
+        assert expected(text) == seen(partial)
+        assert [partial.value] == (rebuilt(changes) or [None])
         assert merged(one.changes()) == merged(changes)
 
 
@@ -181,34 +176,35 @@ def test_every_pair_of_cuts(text):
     """J1: an escape, a pair, a number, a literal or a key cut anywhere, twice, reads as if it were whole."""
     wanted = expected(text)
     for first, second in itertools.combinations(range(len(text) + 1), 2):
-        scanner = Scanner()
-        for fragment in (text[:first], text[first:second], text[second:]):
-            scanner.feed(fragment)
-        assert wanted == seen(scanner)
+        assert wanted == seen(fed(text[:first], text[first:second], text[second:]))
 
 
 def test_position_is_the_longest_beginning_of_json():
     """J1: the text up to the position can go on to be JSON, one character more cannot, and no cut moves it."""
     for text in ["[1,2,]", '{"a":1e999}', '["abc\\x"]', '["\ud83d\ude00\\u12G4"]', "[[[]}", "nulx", '{"a" 1}']:
-        scanner = Scanner()
-        scanner.feed(text)
-        position = scanner.error.position
+        position = fed(text).error.position
         chars = slow_json.joined(text)
         assert "invalid" != slow_json.read("".join(chars[:position]))[0]
         assert "invalid" == slow_json.read("".join(chars[: position + 1]))[0]
 
 
-def test_feed_only_remembers():
+def test_feed_only_remembers(monkeypatch):
     """J1: nothing is scanned until somebody looks, and then only what is new."""
-    partial = PartialJSON()
     scanned = []
-    partial._send = partial._scanner.send = lambda text: scanned.append(text) or "incomplete"
+
+    def scan(new, old, *_):
+        while True:
+            yield None
+            scanned.append("".join(new))
+            old += new
+            new.clear()
+
+    monkeypatch.setattr(partial_json, "_scan", scan)
+    partial = PartialJSON()
     for fragment in ("[1,", "", "2", ""):
         partial.feed(fragment)
     assert [] == scanned
     assert None is partial.value
-    partial.feed("")
-    assert "incomplete" == partial.state
     partial.feed("]")
     assert "incomplete" == partial.state
     assert ["[1,2", "]"] == scanned
@@ -216,15 +212,59 @@ def test_feed_only_remembers():
 
 
 def test_fragments_are_text():
-    """J1: what is no str is refused at once, and a str subclass is its text."""
+    """J1: what is no str is a TypeError at each look, and a str subclass is its text."""
 
     class Name(str):
         __slots__ = ()
 
-    for wrong in (b"[1]", None, 1):
-        with pytest.raises(TypeError):
-            PartialJSON().feed(wrong)
     assert [1] == fed(Name("[1]")).value
+    for wrong in (b"]", None, 1, ["]"]):
+        for partial in (PartialJSON(), fed("[2")):
+            partial.feed(wrong)
+            for _ in range(2):
+                for read in (
+                    lambda p=partial: p.value,
+                    partial.snapshot,
+                    partial.changes,
+                    lambda p=partial: p.state,
+                    partial.finish,
+                ):
+                    with pytest.raises(TypeError, match="expected str instance"):
+                        read()
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_interrupted(monkeypatch, record):
+    """J1: who interrupts a look (Ctrl-C) loses nothing: the next one reads all of the text."""
+    partial = fed('{"a": "b')
+    if record:
+        partial.changes()
+    kept = partial.snapshot()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    partial.feed('c", "d": "e')
+    with monkeypatch.context() as patch:
+        patch.setattr(partial_json, "scanstring", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            partial.changes() if record else partial.value
+    assert ({"a": "bc", "d": "e"}, {"a": "b"}) == (partial.value, kept)
+    assert [partial.value] == rebuilt(partial.changes())
+    partial.feed('"}')
+    assert ("complete", {"a": "bc", "d": "e"}) == (partial.state, partial.finish())
+    assert [(("d",), "done", "e"), ((), "done", partial.value)] == partial.changes()
+
+
+def test_reading_again_keeps_nothing():
+    """J8: to look where nothing came costs no memory, whatever the text ended in."""
+    for text in ('["ab', '["ab\\u12', "[12", "[1", "]", "[]", '{"a', ""):
+        partial = fed(text)
+        held = len(partial._old), len(partial._new)
+        for _ in range(5):
+            partial.value, partial.state, partial.snapshot(), partial.changes()
+        assert held == (len(partial._old), len(partial._new))
+        assert text == partial.text
 
 
 def test_nothing_yet():
@@ -320,6 +360,19 @@ def test_depth_beyond_what_the_standard_library_recurses():
         (value,) = value
     assert [] == value
     assert "invalid" == outcome("[" * levels + "12345678901234567890" + "]" * levels, 200)[0]
+
+
+@pytest.mark.parametrize("dumped", [254, 20])
+def test_depth_of_a_whole_text(monkeypatch, dumped):
+    """J7: with hundreds of brackets side by side, at the limit and one more, however deep orjson.dumps goes."""
+    monkeypatch.setattr(partial_json, "DUMPED", dumped)
+    partial_json._dumps_refuses_more.cache_clear()
+    for limit, item in itertools.product((2, 3, 200, 253, 254, 255, 300), ("1", str(2**70))):
+        for levels in (limit, limit + 1):
+            text = "[" + "[]," * 400 + "[" * (levels - 1) + item + "]" * levels
+            wanted = ("invalid", None, 1200 + limit) if levels > limit else ("complete", repr(json.loads(text)), None)
+            assert wanted == outcome(text, limit)
+    partial_json._dumps_refuses_more.cache_clear()
 
 
 def test_integers_up_to_4300_digits():
@@ -435,14 +488,16 @@ def test_finish_is_fresh():
 
 GROWN_IN_PLACE = """
 import tracemalloc
-from friendli_stream.partial_json import Scanner
+from friendli_stream.partial_json import PartialJSON
 
 for opening, piece in (('["', "a" * 60_000), ('{"k":"', "é" * 60_000), ('{"', "k" * 60_000), ('"', "a" * 60_000 + "\\\\n")):
-    scanner = Scanner()
-    scanner.feed(opening)
+    partial = PartialJSON()
+    partial.feed(opening)
+    partial.value
     tracemalloc.start()
     for _ in range(60):
-        scanner.feed(piece)
+        partial.feed(piece)
+        partial.value
     size, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1.4 * size, (opening, size, peak)
@@ -486,7 +541,7 @@ def test_work_is_linear_in_the_text(monkeypatch):
             work[0] += len(text) - start
             return self.pattern.fullmatch(text, start)
 
-    for name in ("scanstring", "_scan_once"):
+    for name in ("scanstring", "_scan_once", "_loads"):
         monkeypatch.setattr(partial_json, name, counted(getattr(partial_json, name)))
     for builtin in (float, int):
         monkeypatch.setattr(partial_json, builtin.__name__, counted(builtin), raising=False)
@@ -501,10 +556,7 @@ def test_work_is_linear_in_the_text(monkeypatch):
     for name, text in texts.items():
         for width in (1, 3, 64, size):
             work[0] = 0
-            scanner = Scanner()
-            for start in range(0, len(text), width):
-                scanner.feed(text[start : start + width])
-                scanner.feed("")
+            fed(*(text[start : start + width] for start in range(0, len(text), width)))
             assert work[0] <= 40 * len(text), (name, width, work[0] / len(text))
 
 
@@ -557,12 +609,6 @@ def test_duplicate_key_replaces():
     assert ["a", "b"] == list(partial.value)
     assert {"a": "y", "b": [2]} == partial.value == partial.finish() == rebuilt(partial.changes())[0]
     assert 2 == sum(path == ("a",) and kind == "done" for path, kind, _ in fed(text).changes())
-
-
-def test_changes_need_a_record():
-    """J10: a Scanner that records nothing says so."""
-    with pytest.raises(ValueError, match="record=True"):
-        Scanner().changes()
 
 
 def test_a_whole_text_and_what_follows_it():

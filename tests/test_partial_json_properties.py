@@ -5,9 +5,9 @@ import json
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from friendli_stream.partial_json import PartialJSON, Scanner
+from friendli_stream.partial_json import PartialJSON
 from tests import slow_json
-from tests.test_partial_json import check_everywhere, expected, merged, outcome, rebuilt, seen
+from tests.test_partial_json import check_everywhere, expected, fed, merged, outcome, rebuilt, seen
 
 SPACES = st.sampled_from(["", "", "", " ", "\n  ", "\t\r "])
 RAW = st.characters(min_codepoint=0x20, exclude_characters='"\\', exclude_categories=())
@@ -101,9 +101,7 @@ def test_agrees_with_the_reference_at_every_prefix(text):
 def test_cuts_change_nothing(text_and_fragments):
     """J1, J10: verdict, value, position and changes are the same for every cut, read at any of them or only at the end."""
     text, fragments = text_and_fragments
-    one, read, unread = Scanner(record=True), PartialJSON(), PartialJSON()
-    for char in text:
-        one.feed(char)
+    one, read, unread = fed(*text), PartialJSON(), PartialJSON()
     changes = []
     for fragment in fragments:
         read.feed(fragment)
