@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 
 from benchmarks.measure import Cell, Table, Values, Work, module, ratios
-from benchmarks.per_event import decoded
-from benchmarks.streams import KINDS, Events
+from benchmarks.streams import KINDS, Events, decoded
 from friendli_stream import messages, sse
 
 CUTS = ("one event a chunk", "64 KiB chunks", "single bytes")

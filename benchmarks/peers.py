@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import orjson
 
 from benchmarks.measure import Values, Work, ratios, repeated, seconds
-from benchmarks.streams import Events, Tell
+from benchmarks.streams import Events, Tell, decoded
 from friendli_stream import chat, messages
 
 SAMPLES, SAMPLE = 4, 30  # of a long stream so many times so many events are timed
@@ -241,9 +242,7 @@ def halfway(start: Start, tell: Tell, length: int) -> Iterator[tuple[float, floa
     fold_of(fold, events[:3])  # at most two are in front of that piece
     for at in range(3, 3 + SAMPLES * SAMPLE, SAMPLE):
         timed = events[at : at + SAMPLE]
-        work = seconds(lambda timed=timed: fold_of(fold, timed))  # type: ignore[misc]
-        floor = seconds(lambda timed=timed: [orjson.loads(data) for data in timed * 20]) / 20  # type: ignore[misc]
-        yield work, floor
+        yield seconds(partial(fold_of, fold, timed)), seconds(decoded(timed * 20)) / 20
 
 
 def sampled(make: Callable[[], Start], length: int) -> bool:
@@ -251,13 +250,13 @@ def sampled(make: Callable[[], Start], length: int) -> bool:
     return length > 1_000 and make is not litellm
 
 
-def against(make: Callable[[], Start], tell: Tell, length: int, floor: Callable[[Events], Work]) -> Values:
-    """A peer's fold against the floor: of the whole stream, or of events in its middle."""
+def against(make: Callable[[], Start], tell: Tell, length: int) -> Values:
+    """A peer's fold against decoding: of the whole stream, or of events in its middle."""
     start = installed(make)
     if start is None:
         return []
     if sampled(make, length):
         return [fold / decode for fold, decode in halfway(start, tell, length)]
     events, times = tell(length), max(1, 300 // length)
-    work, low = repeated(folded(start, events), times), repeated(floor(events), times)
+    work, low = repeated(folded(start, events), times), repeated(decoded(events), times)
     return ratios(work, low, rounds=5 if length < 10_000 else 1)

@@ -10,7 +10,7 @@ import orjson
 
 from benchmarks import peers
 from benchmarks.measure import Cell, Table, Values, Work, ratios, repeated, seconds
-from benchmarks.streams import KINDS, Events, Kind
+from benchmarks.streams import KINDS, Events, Kind, decoded
 from friendli_stream import chat, messages
 
 LENGTHS = {
@@ -20,17 +20,6 @@ LENGTHS = {
 }
 # What holds now, by length: head and end of a stream take the general way, about 100 µs in all.
 LOOSER = {500: 4.0, 20_000: 3.4}
-
-
-def decoded(events: Events) -> Work:
-    """The floor."""
-
-    def work() -> None:
-        loads = orjson.loads
-        for event in events:
-            loads(event)
-
-    return work
 
 
 def stepped(form: ModuleType, events: Events) -> Work:
@@ -85,7 +74,7 @@ def per_event() -> list[Table]:
                 "feed": Cell(ours(kind, length, fed)),
             }
             for peer, make in peers.PEERS[kind.format].items():
-                run = lambda make=make, kind=kind, length=length: peers.against(make, kind.tell, length, decoded)  # noqa: E731
+                run = lambda make=make, kind=kind, length=length: peers.against(make, kind.tell, length)  # noqa: E731
                 cells[peer] = Cell(run, sampled=peers.sampled(make, length))
         tables.append(table)
     return [*tables, objects()]

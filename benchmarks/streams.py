@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks.measure import parts
+from benchmarks.measure import Work, parts
 from friendli_stream import chat, messages
 
 WORDS = (" the", " stream", " of", " tokens", " arrives", ",", " piece", " by", " piece", " and", " folds", ".\n")
@@ -30,6 +30,17 @@ class Kind(NamedTuple):
     format: ModuleType
     tell: Tell
     wanted: float | None = None
+
+
+def decoded(events: Events) -> Work:
+    """Decoding each event: the floor of the others."""
+
+    def work() -> None:
+        loads = orjson.loads
+        for event in events:
+            loads(event)
+
+    return work
 
 
 def told(pieces: Iterable[str], first: int) -> Iterator[str]:
