@@ -166,10 +166,10 @@ def mend(json_value: JSON) -> JSON:
     return json_value
 
 
-def cut(rng: Random, string: str) -> list[str]:
-    """The text in one to four pieces, cut anywhere, within a surrogate pair too; a piece may be empty."""
+def cut(rng: Random, string: str, most: int = 4) -> list[str]:
+    """The text in pieces, cut anywhere, within a surrogate pair too; a piece may be empty."""
     units = re.sub("[\U00010000-\U0010ffff]", lambda m: _halves(ord(m[0]) - 0x10000), string)
-    edges = sorted(rng.randint(0, len(units)) for _ in range(rng.randint(0, 3)))
+    edges = sorted(rng.randint(0, len(units)) for _ in range(rng.randrange(most)))
     return [paired(units[a:b]) for a, b in itertools.pairwise((0, *edges, len(units)))]
 
 
@@ -473,11 +473,11 @@ def completion(rng: Random) -> Fields:
     }
 
 
-def tell_call(rng: Random, call: Fields, by: str, number: int) -> list[Fields]:
+def tell_call(rng: Random, call: Fields, by: str, number: int, *, calm: bool) -> list[Fields]:
     """The deltas of one tool call (C6-C8); "#" is its number, for `addressed`."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     head: Fields = {"function": {"name": name}}
-    deltas: list[Fields] = [{"function": {"arguments": piece}} for piece in cut(rng, arguments)]
+    deltas: list[Fields] = [{"function": {"arguments": piece}} for piece in cut(rng, arguments, 12 if calm else 4)]
     if rare(rng, 8) and arguments.startswith("{") and arguments.isascii() and _is_compact(arguments):
         head["function"]["arguments"], deltas = json.loads(arguments), []  # C8
     elif rare(rng, 3):
@@ -497,11 +497,11 @@ def tell_call(rng: Random, call: Fields, by: str, number: int) -> list[Fields]:
         identified = rng.randint(min(named + 1, len(deltas) - 1), len(deltas) - 1)  # the id late
     for i, delta in enumerate(deltas):
         delta["#"] = number
-        if call["id"] is not None and (i == identified or (i > max(named, identified) and rare(rng, 4))):
+        if call["id"] is not None and (i == identified or (i > max(named, identified) and not calm and rare(rng, 4))):
             delta["id"] = call["id"]
-        elif rare(rng, 4):
+        elif not calm and rare(rng, 4):
             delta["id"] = rng.choice(("", None))
-        if i > max(named, identified) and by == "index" and rare(rng, 6):
+        if i > max(named, identified) and by == "index" and not calm and rare(rng, 6):
             delta["function"]["name"] = rng.choice((name, "", None))
     places = [delta for delta in deltas if "name" not in delta["function"]] or deltas[-1:]
     more = {key: item for key, item in call.items() if key not in {"id", "type", "function"}}
@@ -510,7 +510,7 @@ def tell_call(rng: Random, call: Fields, by: str, number: int) -> list[Fields]:
     say(rng, [delta["function"] for delta in places], more, lambda: value(rng, 1))
     if call["type"] != "function" or rare(rng, 2):
         first, *later = deltas[rng.randrange(len(deltas)) :]
-        for delta in (first, *some(rng, later, 4)):
+        for delta in (first, *some(rng, [] if calm else later, 4)):
             delta["type"] = call["type"] if delta is first else rng.choice((call["type"], "other", ""))
     return deltas
 
@@ -538,7 +538,7 @@ def addressed(rng: Random, deltas: list[Fields], by: str, indexes: list[int]) ->
     return deltas
 
 
-def tell_choice(rng: Random, choice: Fields) -> list[Fields]:
+def tell_choice(rng: Random, choice: Fields, *, calm: bool) -> list[Fields]:
     """What a choice says, piece by piece: each a part of one chunk's choice, fields of its delta under "delta"."""
     answer = dict(choice["message"])
     content, parts = answer.pop("content"), answer.pop("content_parts", [])
@@ -548,7 +548,7 @@ def tell_choice(rng: Random, choice: Fields) -> list[Fields]:
         tracks.append([{"delta": {key: item}} for item in items])
 
     if content is not None:
-        pieces: list[Any] = cut(rng, content)
+        pieces: list[Any] = cut(rng, content, 8 if calm else 4)
         if parts or rare(rng, 8):  # as a list of parts (C4)
             pieces = [rng.choice((piece, [piece], [{"type": "text", "text": piece}])) for piece in pieces]
             pieces = merge(rng, [pieces, [[part] for part in parts]])
@@ -571,7 +571,9 @@ def tell_choice(rng: Random, choice: Fields) -> list[Fields]:
     if "tool_calls" in answer:
         calls = answer.pop("tool_calls")
         by = rng.choice(("index", "index", "id", "one index")) if all(call["id"] for call in calls) else "index"
-        track = merge(rng, [tell_call(rng, call, by, i) for i, call in enumerate(calls)], ordered=by != "index")
+        track = merge(
+            rng, [tell_call(rng, call, by, i, calm=calm) for i, call in enumerate(calls)], ordered=by != "index"
+        )
         start, step = rng.choice((0, 0, 1, 3)), rng.choice((1, 1, 2))
         deltas("tool_calls", ([delta] for delta in addressed(rng, track, by, [start, start + step, start + 2 * step])))
     if "function_call" in answer:
@@ -641,13 +643,16 @@ def put(place: Fields, op: Fields) -> bool:
 def tell_completion(rng: Random, final: Fields, *, noisy: bool = True) -> list[Event]:
     """One of the streams that say the completion; `noisy` with events that change nothing in between."""
     choices = {choice["index"]: choice for choice in final["choices"]}
-    packed = rng.randrange(3)
+    calm = rng.randrange(2) > 0  # all chunks alike, as most servers send them
+    packed = 0 if calm else rng.randrange(3)
     chunks: list[dict[int, Fields]] = []
-    for index, op in merge(rng, [[(index, op) for op in tell_choice(rng, choices[index])] for index in choices]):
+    for index, op in merge(
+        rng, [[(index, op) for op in tell_choice(rng, choices[index], calm=calm)] for index in choices]
+    ):
         if not (chunks and packed and rare(rng, 4 - packed) and put(chunks[-1].setdefault(index, {}), op)):
             chunks.append({index: {}})
             put(chunks[-1][index], op)
-    events = [{"choices": [tell_entry(rng, chunk, index) for index in chunk]} for chunk in chunks]
+    events = [{"choices": [tell_entry(rng, chunk, index, calm=calm) for index in chunk]} for chunk in chunks]
     for index, choice in choices.items():  # C3
         role, every = choice["message"]["role"], rare(rng, 2)
         left = [role] if role != "assistant" or every or rng.randrange(2) else []
@@ -663,9 +668,9 @@ def tell_completion(rng: Random, final: Fields, *, noisy: bool = True) -> list[E
         for position, entry in enumerate(event["choices"]):  # C2
             if entry["index"] == (position if len(event["choices"]) > 1 else 0) and rare(rng, 12):
                 entry.pop("index") if rare(rng, 2) else entry.update(index=None)
-    if rare(rng, 6):  # a first chunk without a choice (C1)
+    if not calm and rare(rng, 6):  # a first chunk without a choice (C1)
         events.insert(0, {"choices": rng.choice(([], None))})
-    tell_envelope(rng, events, final)
+    tell_envelope(rng, events, final, calm=calm)
     done = rng.randrange(4) > 0 or any(choice["finish_reason"] is None for choice in final["choices"])
     told = [*events, *(["[DONE]"] if done else [])]
     if final["usage"] is not None:
@@ -677,9 +682,11 @@ def tell_completion(rng: Random, final: Fields, *, noisy: bool = True) -> list[E
     return copy.deepcopy(sprinkle(rng, told, completion_noise, 8) if noisy else told)
 
 
-def tell_entry(rng: Random, chunk: dict[int, Fields], index: int) -> Fields:
+def tell_entry(rng: Random, chunk: dict[int, Fields], index: int, *, calm: bool) -> Fields:
     """What a chunk says of a choice, and all that it might say besides."""
     entry = {"index": index, **chunk[index]}
+    if calm:
+        return {"finish_reason": None, **entry}
     entry.setdefault("finish_reason", rng.choice(UNSAID))
     if rare(rng, 3):
         entry.setdefault("logprobs", None)
@@ -692,10 +699,13 @@ def tell_entry(rng: Random, chunk: dict[int, Fields], index: int) -> Fields:
     return entry
 
 
-def tell_envelope(rng: Random, events: list[Fields], final: Fields) -> None:
+def tell_envelope(rng: Random, events: list[Fields], final: Fields, *, calm: bool) -> None:
     """Each chunk's own fields: the first non-empty id, model and created stand, the others' last (C1, C13)."""
-    empty = rng.randrange(len(events)) if rare(rng, 4) else 0
+    empty = rng.randrange(len(events)) if not calm and rare(rng, 4) else 0
     for i, event in enumerate(events):
+        if calm:
+            event |= {"object": "chat.completion.chunk"} | {key: final[key] for key in ("id", "created", "model")}
+            continue
         event["object"] = rng.choice(("chat.completion.chunk", "chat.completion.chunk", ""))
         for key, nothing, other in (("id", "", "other"), ("created", 0, 1800000000 + i), ("model", "", "other")):
             if i < empty or (i > empty and rare(rng, 8)):
@@ -706,8 +716,9 @@ def tell_envelope(rng: Random, events: list[Fields], final: Fields) -> None:
             event["usage"] = None
     known = ("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier")
     lasts = {key: final[key] for key in known[-2:] if key in final}
-    say(rng, events, lasts, lambda: "other")
-    say(rng, events, {key: item for key, item in final.items() if key not in known}, lambda: value(rng, 1))
+    places = events[:1] if calm else events
+    say(rng, places, lasts, lambda: "other")
+    say(rng, places, {key: item for key, item in final.items() if key not in known}, lambda: value(rng, 1))
 
 
 def tell_usages(rng: Random, events: list[Event], final: Fields) -> list[Event]:
