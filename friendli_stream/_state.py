@@ -73,9 +73,9 @@ class Failure:
         return cls("server", message, encode(said))
 
     @classmethod
-    def of_server(cls, event: dict[str, Any], depth: int) -> Failure:
-        """The ServerError of an error event or body (M13, C14)."""
-        error = event.get("error")
+    def of_server(cls, event: dict[str, Any], depth: int, inner: Any = None) -> Failure:
+        """The ServerError of an error event or body (M13, C14); `inner`: an error that is deeper in the event."""
+        error = event.get("error") or inner
         said = error if isinstance(error, dict) else {}
 
         def text(*names: str) -> str | None:

@@ -784,7 +784,8 @@ def _take(draft: Draft[Outline], event: Any) -> None:
             error = _choice_of(draft, choice, position, alone=len(choices) == 1) or error
         _usages(draft, event)
     if error:  # C14
-        draft.fail(Failure.of_server(event, draft.limits.depth))
+        inner = next((choice["error"] for choice in choices if isinstance(choice, dict) and choice.get("error")), None)
+        draft.fail(Failure.of_server(event, draft.limits.depth, inner))
         return
     finished = outline.choices and all(part.finish_reason is not None for part in outline.choices.values())
     outline.status = "complete" if finished else "open"

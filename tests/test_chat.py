@@ -433,6 +433,15 @@ def test_finish_reason_error():
     assert isinstance(run(chunk(choice({"content": "a"}, finish="error"))).error, ServerError)
 
 
+def test_error_inside_of_a_choice():
+    """C14: what the server says beside finish_reason "error", in the choice, is what the error says."""
+    said = {"message": "Provider down", "code": 502}
+    error = run(content("hi"), chunk(choice({"content": ""}, finish="error", error=said))).error
+    assert isinstance(error, ServerError)
+    assert ("Provider down", 502) == (error.args[0], error.code)
+    assert error.raw["choices"][0]["error"] == said
+
+
 @pytest.mark.parametrize(
     ("events", "outcome"),
     [([], "no event at all"), ([{"type": "ping"}], "no chunk"), ([DONE], "no chunk"), ([chunk()], "no choice"), ([chunk(), DONE], "no choice, though"),
