@@ -219,6 +219,25 @@ def test_said_again(form):
 
 
 @FORMATS
+def test_long_names_weigh(form):
+    """B4: an id counts for nothing while it is as short as honest ones are; what is beyond counts."""
+
+    def head(length):
+        ident = "i" * length
+        return {**START, "message": {"id": ident}} if form is Messages else {**chunk({}), "id": ident}
+
+    for length, limit, status in (
+        (1024, 1, "open"),
+        (1025, 1, "open"),
+        (1026, 1, "failed"),
+        (5000, 3976, "open"),
+        (5000, 3975, "failed"),
+    ):
+        state = form.module.step(form.module.State(limits=Limits(text=limit)), head(length))
+        assert (length, limit, state.status) == (length, limit, status)
+
+
+@FORMATS
 def test_nothing_but_what_is_no_stream(form):
     """S4, M14, C15: the error of a state that has not begun shows the first thing that came instead."""
     state = fold(form, ["<html>502</html>", {"type": "new"}])
