@@ -1,4 +1,4 @@
-"""Rules that no stream can show to be broken, so that no law sees them."""
+"""Rules that the laws do not see: what no stream can show, and streams that tell one thing in one way only."""
 
 from __future__ import annotations
 
@@ -29,3 +29,15 @@ def test_an_extra_never_shadows_a_named_field(value: Any) -> None:
     plain = attrs.evolve(value, extra={}).to_dict()
     assert value.to_dict() == {**value.extra, **plain}
     assert value.to_dict()["x"] == 1
+
+
+def test_calls_come_out_as_they_appeared_where_one_has_no_index() -> None:
+    """C6: by index when all calls have one, else by first appearance."""
+
+    def called(*indexes: int | None) -> list[str | None]:
+        calls = [{"index": at, "id": f"call {at}", "function": {"name": "f", "arguments": "{}"}} for at in indexes]
+        chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+        return [call.id for call in chat.fold([*chunks, "[DONE]"]).tool_calls]
+
+    assert called(3, 1, 2) == ["call 1", "call 2", "call 3"]
+    assert called(3, None, 1) == ["call 3", "call None", "call 1"]
