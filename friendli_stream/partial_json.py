@@ -127,8 +127,9 @@ class PartialJSON:
 
     def _begin(self, *, record: bool = False) -> Any:
         """Make the scanner and read: at the first look, and where one was interrupted or met what is no str."""
-        self._new[:0] = self._old
-        self._old.clear()
+        if self._old:
+            self._new[:0] = self._old
+            self._old.clear()
         self._stack: list[Any] = [[None, "incomplete"]]
         self._slots: list[Any] = []
         self._logs: list[list[Change]] = [[]] if record else []
@@ -345,7 +346,10 @@ def _scan(  # noqa: PLR0913, PLR0917  all of it is shared with PartialJSON
                     continue
             else:
                 half = ""
-                if text[-1] == "\\" or "\\u" in text:
+                if text[-1] == "\\":
+                    half = "\\"
+                    text = text[:-1]
+                elif "\\u" in text:
                     half = _half_escape(text)
                     text = text[: len(text) - len(half)]
                 if '"' not in text or '"' not in text.replace('\\"', ""):
@@ -602,10 +606,9 @@ def _put_back(half: str, new: list[str], old: list[str]) -> None:
 
 
 def _half_escape(text: str) -> str:
-    """The half of an escape at the end of a text, going by the last backslash: the first may have escaped it."""
-    at = text.rfind("\\", -5)
-    half = text[at:] if at >= 0 else ""
-    return half if half == "\\" or (half[1:2] == "u" and not half[2:].strip(HEX_DIGITS)) else ""
+    r"""The half of a \u escape at the end of a text, going by the last backslash: one before it may have escaped it."""
+    at = text.rfind("\\u", -5)
+    return text[at:] if at >= 0 and not text[at + 2 :].strip(HEX_DIGITS) else ""
 
 
 def _expected(state: int, closer: str) -> str:
