@@ -10,6 +10,8 @@ import orjson
 import pytest
 
 from friendli_stream import partial_json
+from friendli_stream._fragments import Rope
+from friendli_stream._inputs import Scan
 from friendli_stream.errors import IncompleteJSON, InvalidJSON
 from friendli_stream.partial_json import PartialJSON, parse
 from tests import slow_json
@@ -170,6 +172,7 @@ def test_each_category_against_the_reference(text):
     [
         '{"a":[1,"b\\u263ac\\ud83d\\ude00\\n",true],"d\\u00e9":-1.5e3,"e":{"f":""},"a":null} ',
         '["\\ud83d\\ud83d\\ude00\\\\ud83d\ud83d\ude00",1e5,[]]',
+        '["a\\\\u12\\"b\\\\","\\u00e9\\\\\\u0041\\n",{"c\\\\":"d\\"\\u263"}]',
     ],
 )
 def test_every_pair_of_cuts(text):
@@ -639,3 +642,34 @@ def test_floats_that_are_not_finite_never_come_out():
         partial = fed(*text)
         assert "invalid" == partial.state or "1e999" in text
         assert all(math.isfinite(item) for item in partial.value or [])
+
+
+def test_a_tool_input_is_scanned_along_its_line():
+    """J9, J11: the scanner of a line goes on from the last reading, keeps none of the text, and survives Ctrl-C."""
+    text, wanted = '{"a": "bc", "d": [1, 2], "e": "f"}', {"a": "bc", "d": [1, 2], "e": "f"}
+    scan, rope, ropes = Scan(), None, []
+    for start in range(0, len(text), 5):
+        rope = Rope(text[: start + 5] if rope is None else (rope, text[start : start + 5]), len(text[: start + 5]))
+        ropes.append(rope)
+    halves = ropes[3]
+    assert ("incomplete", {"a": "bc", "d": [1]}) == scan.read(halves, 200)
+    scanner = scan._value[0]
+    assert ("incomplete", {"a": "bc"}) == scan.read(ropes[2], 200)
+    assert scan._value == (scanner, halves)
+    changes = scan.changes(None, ropes[2], 200) + scan.changes(ropes[2], halves, 200)
+    assert ("complete", wanted) == scan.read(rope, 200)
+    assert scan._value == (scanner, rope)
+    changes += scan.changes(halves, rope, 200)
+    assert [wanted] == rebuilt(changes)
+    assert [] == scanner._old == scan._changes[0]._old
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partial_json, "scanstring", interrupted)
+        for read in (lambda: scan.read(halves, 200), lambda: scan.changes(None, halves, 200)):
+            with pytest.raises(KeyboardInterrupt):
+                read()
+    assert ("complete", wanted) == scan.read(rope, 200)
+    assert merged(changes) == merged(scan.changes(None, rope, 200))
