@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         _abandon_output()
         status = max(status, 1)
     except OSError as error:  # a full disk, say
-        sys.stderr.write(f"standard output: {_reason(error)}\n")
+        _say("standard output", _reason(error))
         _abandon_output()
         status = 2
     return status
@@ -86,7 +86,7 @@ def _files(name: str) -> list[str]:
 
 def _progress(names: list[str]) -> Iterable[str]:
     """The names; for several, behind a bar where rich can draw one and the messages go elsewhere."""
-    if len(names) > 1 and sys.stderr.isatty() and not sys.stdout.isatty():
+    if len(names) > 1 and sys.stderr is not None and sys.stderr.isatty() and not sys.stdout.isatty():
         with contextlib.suppress(ImportError):
             from rich.console import Console  # noqa: PLC0415  optional
             from rich.progress import track  # noqa: PLC0415
@@ -115,7 +115,7 @@ class _Replay:
         if isinstance(self.fault, KeyboardInterrupt):
             raise self.fault
         if self.fault is not None:
-            self._say(_reason(self.fault))
+            _say(self.name, _reason(self.fault))
             self.status = 2
         return self.status
 
@@ -160,11 +160,13 @@ class _Replay:
         try:
             state.result()
         except StreamError as error:
-            self._say(f"{type(error).__name__}: {error}")
+            _say(self.name, f"{type(error).__name__}: {error}")
             self.status = max(self.status, 1)
 
-    def _say(self, reason: str) -> None:
-        sys.stderr.write(f"{self.name}: {' '.join(reason.split())}\n")
+
+def _say(name: str, reason: str) -> None:
+    if sys.stderr is not None:  # None: closed by whoever started the command
+        sys.stderr.write(f"{name}: {' '.join(reason.split())}\n")
 
 
 def _reason(fault: BaseException) -> str:

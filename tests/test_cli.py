@@ -430,6 +430,8 @@ def test_output_that_takes_nothing(replay, monkeypatch, tmp_path):
     assert (2, ["standard output: No space left on device"]) == (status, err)
     monkeypatch.setattr(sys, "stdout", None)
     assert cli.main(["replay", str(TEXT)]) == 1
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(["replay", "nowhere"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -437,6 +439,8 @@ def test_output_that_takes_nothing(replay, monkeypatch, tmp_path):
     [
         ("- <&-", (2, b"", b"-: Bad file descriptor\n")),
         (f"{TEXT} >&-", (1, b"", b"")),
+        ("nowhere 2>&-", (2, b"", b"")),
+        (f"{TEXT} {TEXT} 2>&-", (0, 2 * (final(TEXT).encode() + b"\n"), b"")),
         (f"{TEXT} >/dev/full", (2, b"", b"standard output: No space left on device\n")),
         (f"{TEXT} {TEXT} | head -1", (0, final(TEXT).encode() + b"\n", b"")),
     ],
