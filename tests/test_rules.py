@@ -41,3 +41,33 @@ def test_calls_come_out_as_they_appeared_where_one_has_no_index() -> None:
 
     assert called(3, 1, 2) == ["call 1", "call 2", "call 3"]
     assert called(3, None, 1) == ["call 3", "call None", "call 1"]
+
+
+def deltas(*said: dict[str, Any]) -> chat.ChatMessage:
+    """The message of a completion whose deltas are these."""
+    return (
+        chat.fold([*({"id": "c", "choices": [{"index": 0, "delta": delta}]} for delta in said), "[DONE]"])
+        .choices[0]
+        .message
+    )
+
+
+def test_id_and_name_of_a_call_stand() -> None:
+    """C7: a name is pieced together only by deltas without an id; neither is replaced by another."""
+
+    def call(*said: dict[str, Any]) -> list[Any]:
+        calls = deltas(*({"tool_calls": [{"index": 0, **delta}]} for delta in said)).tool_calls
+        return [(call.id, call.name, call.arguments) for call in calls]
+
+    head = {"id": "a", "function": {"name": "get"}}
+    assert call(head, {"function": {"name": "_time"}}) == [("a", "get_time", "")]
+    assert call(head, {"id": "a", "function": {"name": "_time"}}) == [("a", "get", "")]
+    assert call(head, {"id": "b", "function": {"arguments": "{}"}}) == [("a", "get", "{}")]
+
+
+def test_the_name_of_a_function_call_comes_once() -> None:
+    """C8: name once, arguments append."""
+    call = deltas(
+        {"function_call": {"name": "f", "arguments": "{"}}, {"function_call": {"name": "g", "arguments": "}"}}
+    )
+    assert call.function_call == chat.FunctionCall("f", "{}")
