@@ -505,8 +505,10 @@ def _scan(  # noqa: PLR0913, PLR0917  all of it is shared with PartialJSON
                     break
                 i += 1
                 if logs:
-                    logs[0].append((tuple(slots)[1:] if path is None else path, "done", top))
-                path = None
+                    if path is None:
+                        path = tuple(slots)[1:]
+                    logs[0].append((path, "done", top))
+                    path = path[:-1]
                 stack.pop()
                 slots.pop()
                 top = outer = stack[-1]
@@ -545,18 +547,19 @@ def _scan(  # noqa: PLR0913, PLR0917  all of it is shared with PartialJSON
                     top.append(inner)
                 else:
                     top[slot] = inner
+                if logs:
+                    if path is None:
+                        path = tuple(slots)[1:]
+                    path = path + (slot,) if closer else ()  # noqa: RUF005  as above
+                    logs[0].append((path, "open", "object" if c == "{" else "array"))
                 stack.append(inner)
                 slots.append(slot)
-                path = None
-                top = stack[-1]
+                top = inner
                 after = AFTER
                 if c == "{":
                     closer, comma, state = "}", KEY, FIRST_KEY
                 else:
                     closer, comma, state = "]", VALUE, FIRST
-                if logs:
-                    path = tuple(slots)[1:]
-                    logs[0].append((path, "open", "object" if c == "{" else "array"))
                 i += 1
                 continue
             else:
