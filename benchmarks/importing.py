@@ -56,4 +56,4 @@ def importing() -> Table:
         f"Times `{FLOOR}`: whole processes, interpreter start included, bytecode compiled.\n"
         f"It loads {len(own)} modules of its own, and of others: {', '.join(other) or 'none'}."
     )
-    return Table("6. Import", note, {OURS: {"": Cell(ratio, 1.7, 1.5)}})
+    return Table("6. Import", note, {OURS: {"": Cell(ratio, 1.5)}})

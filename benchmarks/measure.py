@@ -14,7 +14,7 @@ Work = Callable[[], object]
 Values = list[float]
 
 TRIES = 5
-MARGIN = 1.25  # how far beyond its budget a figure must be, each time, until it is called missed
+MARGIN = 1.25
 
 
 @dataclass
@@ -22,7 +22,8 @@ class Cell:
     """One figure: `run` gives its value in each round, none where what it needs is not installed.
 
     `budget`: the most it may be, or the least with `least`. `wanted`: what it should be where the budget is looser.
-    `unit` stands behind it. `sampled`: a part was timed and scaled up.
+    `margin`: how far beyond its budget it must be, each time, until it is called missed. `unit` stands behind it.
+    `sampled`: a part was timed and scaled up.
     """
 
     run: Callable[[], Values]
@@ -31,6 +32,7 @@ class Cell:
     least: bool = False
     unit: str = ""
     sampled: bool = False
+    margin: float = MARGIN
     values: Values | None = None
 
     def measure(self) -> None:
@@ -50,7 +52,10 @@ class Cell:
             return True
         ordered = sorted(self.values, reverse=self.least)
         better = median(ordered[: (len(ordered) + 1) // 2])
-        return better >= self.budget / MARGIN if self.least else better <= self.budget * MARGIN
+        return better >= self.budget / self.margin if self.least else better <= self.budget * self.margin
+
+    def allowed(self) -> str:
+        return f"{distinct([(self.budget, self.least)])} and a margin of {self.margin - 1:.0%}"
 
     def shown(self) -> str:
         """The median, and half of the width in which half of the rounds lie."""

@@ -19,7 +19,7 @@ LENGTHS = {
     "1c. Per event, long streams": 20_000,
 }
 # What holds now, by length: head and end of a stream take the general way, about 100 µs in all.
-LOOSER = {500: 4.0, 20_000: 3.4}
+LOOSER = {500: 3.6, 20_000: 3.0}
 
 
 def stepped(form: ModuleType, events: Events) -> Work:
