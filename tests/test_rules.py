@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import sys
+from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import attrs
 import pytest
 
 from friendli_stream import chat, messages
+from tests.tell import Format, both_formats
+from tests.test_laws import spoil_value
 
 SHADOWS = {"id": "shadow", "type": "shadow", "index": 9, "role": "shadow", "text": "shadow", "thinking": "shadow"}
 EXTRA = {**SHADOWS, "input": "shadow", "content": "shadow", "function": "shadow", "choices": "shadow", "x": 1}
@@ -71,3 +77,44 @@ def test_the_name_of_a_function_call_comes_once() -> None:
         {"function_call": {"name": "f", "arguments": "{"}}, {"function_call": {"name": "g", "arguments": "}"}}
     )
     assert call.function_call == chat.FunctionCall("f", "{}")
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """All containers in a JSON value."""
+    if isinstance(value, dict | list):
+        yield value
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)
+
+
+@both_formats
+def test_no_container_of_an_event_is_kept(fmt: Format) -> None:
+    """Law 1, B3: after `step` nobody has more references to the event's containers than before."""
+    for seed in range(40):
+        state = fmt.module.State()
+        for event in fmt.told(Random(seed), noisy=False):
+            inside = list(containers(event))
+            before = [sys.getrefcount(container) for container in inside]
+            state = fmt.module.step(state, event)
+            assert [sys.getrefcount(container) for container in inside] == before, event
+
+
+@both_formats
+def test_what_is_given_out_is_fresh(fmt: Format) -> None:
+    """B3: whatever is done to what a value gave out, it gives out the same again."""
+    for seed in range(40):
+        value = fmt.module.fold(fmt.told(Random(seed)))
+        before = copy.deepcopy(value.to_dict())
+        spoil_value(fmt, value)
+        assert before == value.to_dict()
+
+
+def test_where_the_next_completion_does_not_begin() -> None:
+    """C17: not with another id if ids changed already, nor where every choice of the chunk has a finish_reason."""
+
+    def chunk(name: str, finish: str | None = None) -> dict[str, Any]:
+        return {"id": name, "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": finish}]}
+
+    assert len(list(chat.states([chunk("a", "stop"), chunk("b"), chunk("b", "stop")]))) == 2
+    assert len(list(chat.states([chunk("a"), chunk("b", "stop"), chunk("c"), chunk("c", "stop")]))) == 1
+    assert len(list(chat.states([chunk("a", "stop"), chunk("b", "stop")]))) == 1
