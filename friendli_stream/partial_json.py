@@ -10,8 +10,8 @@ linear. The plan:
 * Only what cannot be judged yet is put back, to be read again with what comes next: half an escape, the first half of a
   surrogate pair, the beginning of a number or literal.
 * A string grows by CPython's `+=` in place. That needs the local to be its only reference, hence the emptied slot.
-* Where a fragment is nothing but more of a string it takes no call but two or three of C code; what is whole at once
-  goes to orjson, and to this scanner only where orjson has other rules.
+* A fragment of a string that goes on, the usual one, takes a short way: as it is, or through orjson if it has escapes.
+  A text that is whole at the first look goes to orjson at once, and to this scanner only where orjson has other rules.
 
 A position is the number of characters that valid JSON can begin with: the same however the text was cut. It is counted
 from the end of what was read, and only once something is wrong.
@@ -80,7 +80,7 @@ def _refuse(literal: str) -> None:
     raise ValueError(literal)
 
 
-# C code for numbers and literals, and for all of a string; strings and containers never get to the first.
+# C code for numbers and literals; strings and containers never get there.
 _scan_once = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined]  # unknown to typeshed
 _loads = orjson.loads
 _nothing_read = iter(()).__next__  # in place of the scanner until the first look
