@@ -186,7 +186,7 @@ def test_streamed_blocks(server, capsys):
     run(server, found('("thinking",)').code)
     assert capsys.readouterr().out == "The weather\u2028is asked for." + ANSWER
     run(server, found('"city")').code)
-    assert capsys.readouterr().out == "São Paulo"
+    assert capsys.readouterr().out == 2 * "São Paulo\n"
 
 
 def test_paths_of_chat():
