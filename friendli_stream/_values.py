@@ -8,16 +8,17 @@ can tell the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from friendli_stream._fragments import Promise
 from friendli_stream.wire import decode, encode, whole
 
-__all__ = ["Extra", "Lazy", "WithExtra", "extra_field", "lazy", "plain", "thaw"]
+__all__ = ["NO_EXTRA", "Extra", "Lazy", "WithExtra", "extra_field", "lazy", "plain", "thaw"]
 
-Extra = dict[str, bytes]  # unknown fields, each as the JSON that came (B3)
+Extra = dict[str, bytes]  # unknown fields, each as the JSON that came (B3); replaced, never changed
+NO_EXTRA: Final[Extra] = {}  # so that one serves all that have none
 
 
 def plain(value: Any) -> Any:

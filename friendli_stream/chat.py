@@ -35,7 +35,7 @@ from friendli_stream._fragments import (
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
 from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short
-from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
+from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
 __all__ = [
@@ -341,8 +341,8 @@ class Call:
     type: str | None = None
     name: str | None = None
     begun: bool = False
-    extra: dict[str, bytes] = attrs.field(factory=dict)
-    function_extra: dict[str, bytes] = attrs.field(factory=dict)
+    extra: dict[str, bytes] = NO_EXTRA
+    function_extra: dict[str, bytes] = NO_EXTRA
     scan: Scan = attrs.field(factory=Scan, eq=False, repr=False, metadata={"saved": False})
 
 
@@ -364,8 +364,8 @@ class Part:
     lists: tuple[str, ...] = ()
     logprobs: dict[str, bytes] | None = None
     audio: dict[str, bytes] | None = None
-    message_extra: dict[str, bytes] = attrs.field(factory=dict)
-    extra: dict[str, bytes] = attrs.field(factory=dict)
+    message_extra: dict[str, bytes] = NO_EXTRA
+    extra: dict[str, bytes] = NO_EXTRA
 
     def text(self, *names: Any) -> Slot:
         """The slot of one of its texts."""
@@ -418,7 +418,7 @@ class Outline(_state.Outline):
     service_tier: str | None = None
     usage_room: int = 0
     other_usage_room: int = 0
-    extra: dict[str, bytes] = attrs.field(factory=dict)
+    extra: dict[str, bytes] = NO_EXTRA
     choices: dict[int, Part] = attrs.field(factory=dict)
     shape: Any = attrs.field(default=None, eq=False, repr=False, metadata={"saved": False})
 

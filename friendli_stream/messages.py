@@ -25,7 +25,7 @@ from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import LIST, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, settle, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
 from friendli_stream._state import FREE, Draft, Failure, Malformed, Refused, changed, short
-from friendli_stream._values import Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
+from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.errors import Diagnostic
 from friendli_stream.wire import clean, decode, decode_event, depth_exceeds, encode, event_of, whole
 
@@ -329,7 +329,7 @@ class Block:
     start_input: bytes | None = None
     both: bool = False
     unknown: int = 0
-    extra: dict[str, bytes] = attrs.field(factory=dict)
+    extra: dict[str, bytes] = NO_EXTRA
     scan: Scan = attrs.field(factory=Scan, eq=False, repr=False, metadata={"saved": False})
 
     def slot(self, name: str) -> Slot:
@@ -364,7 +364,7 @@ class Outline(_state.Outline):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     usage: bytes | None = None
-    extra: dict[str, bytes] = attrs.field(factory=dict)
+    extra: dict[str, bytes] = NO_EXTRA
     blocks: dict[int, Block] = attrs.field(factory=dict)
 
     def put(self, block: Block) -> None:
