@@ -323,8 +323,14 @@ def start(*arguments, **options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        preexec_fn=heed_interrupts,  # noqa: PLW1509  it calls one function, and no thread holds a lock of it
         **options,
     )
+
+
+def heed_interrupts():
+    """A shell has what it runs in the background, this suite perhaps, ignore Ctrl-C, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def delta(text):
