@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 
 from tests.tell import CHAT, FORMATS, MESSAGES, Format, both_formats
 
+GUARD = 120  # seconds after which threads that wait for each other give up
 THREADS = 8
 ROUNDS = 6
 TOOL = {"path": "/tmp/né", "lines": [1, 2, {"deep": ["x" * 40] * 8}], "more": {str(i): i for i in range(40)}}
@@ -34,15 +34,27 @@ def _restless() -> Iterator[None]:
 
 
 def at_once(*tasks: Callable[[], Any]) -> list[Any]:
-    """The results of tasks that start together, each in a thread of its own."""
+    """The results of tasks that start together, each in a thread of its own; the first of their errors, if any."""
     barrier = threading.Barrier(len(tasks))
+    results: list[Any] = [None] * len(tasks)
+    errors: list[BaseException] = []
 
-    def run(task: Callable[[], Any]) -> Any:
-        barrier.wait()
-        return task()
+    def run(at: int) -> None:
+        try:
+            barrier.wait(GUARD)
+            results[at] = tasks[at]()
+        except BaseException as error:  # noqa: BLE001  for the test to raise
+            errors.append(error)
 
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        return [future.result() for future in [pool.submit(run, task) for task in tasks]]
+    threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(GUARD)
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads)
+    return results
 
 
 def line(fmt: Format, pieces: int = 300) -> list[Any]:
