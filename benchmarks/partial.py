@@ -16,7 +16,7 @@ from friendli_stream import PartialJSON
 SIZES = {"200 B": 200, "2 KB": 2_000, "20 KB": 20_000, "200 KB": 200_000}
 # At least so many times as fast as jiter; and what holds of the plain string, which jiter reads at 4 GB/s.
 JITER = {200: 0.15, 2_000: 0.7, 20_000: 4.0, 200_000: 50.0}
-JITER_STRING = {200: 0.15, 2_000: 0.6, 20_000: 2.2, 200_000: 20.0}
+JITER_STRING = {200: 0.15, 2_000: 0.45, 20_000: 1.6, 200_000: 16.0}
 FLOOR, FLOOR_NOW = 18.0, 25.0  # the plain string keeps the first
 AT_END = 2.3
 SAMPLES = 60  # of the reparses of a peer; all of them would take minutes

@@ -47,7 +47,7 @@ def run(*arguments: str, hidden: list[str]) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_without_peers(table: str, rows: str, ours: set[str], tmp_path: Path) -> None:
-    """Issue of benchmarks: --json FILE has every value of every round; a peer that is not installed is shown as absent."""
+    """Benchmarks: --json FILE has every value of every round; a peer that is not installed is shown as absent."""
     file = tmp_path / "figures.json"
     done = run(table, "--rows", rows, "--json", str(file), hidden=PEERS)
     assert (done.returncode, done.stderr) == (0, "")
@@ -69,7 +69,7 @@ def test_without_peers(table: str, rows: str, ours: set[str], tmp_path: Path) ->
 
 
 def test_check_names_what_it_missed(tmp_path: Path) -> None:
-    """Issue of benchmarks: --check measures only what has a budget, and the record says that it was one."""
+    """Benchmarks: --check measures only what has a budget, and the record says that it was one."""
     file = tmp_path / "figures.json"
     done = run("4", "--check", "--rows", "chat text, 64 KiB", "--json", str(file), hidden=PEERS)
     record = json.loads(file.read_text())
@@ -80,7 +80,7 @@ def test_check_names_what_it_missed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("least", [False, True])
 def test_a_budget_is_missed_only_by_its_margin_in_every_try(least: bool) -> None:
-    """Issue of benchmarks: a budget must never flake: one try within it, by the better half of its rounds, is enough."""
+    """Benchmarks: a budget must never flake: one try within it, by the better half of its rounds, is enough."""
     kept, missed = (10.0, 10 * MARGIN * 1.01) if not least else (10.0, 10 / MARGIN / 1.01)
     tries = iter([[missed] * 3] * (TRIES - 1) + [[missed, kept, kept]])
     assert Cell(lambda: next(tries), 10.0, least=least).settle()
@@ -91,7 +91,7 @@ def test_a_budget_is_missed_only_by_its_margin_in_every_try(least: bool) -> None
 
 
 def test_a_table_tells_budgets_and_what_is_wanted() -> None:
-    """Issue of benchmarks: a table is short: medians with spread, a budget once a row, columns nobody filled left out."""
+    """Benchmarks: a table is short: medians with spread, a budget once a row, columns nobody filled left out."""
     cells = {"a": Cell(lambda: [1.0, 2.0, 3.0], 5.0, 4.0), "b": Cell(list), "not measured": Cell(list, 9.0)}
     table = Table("T", "note", {"row": cells, "other": {"a": Cell(list, 9.0)}})
     cells["a"].measure()

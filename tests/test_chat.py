@@ -313,7 +313,7 @@ ODD = [
 
 @pytest.mark.parametrize("place", ["top", "choice", "delta", "call", "function"])
 def test_happy_path_is_the_same_road(place):
-    """Issue: what the happy path takes it folds as the general road does, whatever value stands in whatever place."""
+    """Law 10: what the happy path takes it folds as the general road does, whatever value stands in whatever place."""
     body = {"role": "assistant", "content": "a", "refusal": "b", "reasoning": "c", "reasoning_content": "c"}
     call = {"index": 0, "function": {"arguments": "1"}}
 

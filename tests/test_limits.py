@@ -431,7 +431,7 @@ HOT: dict[str, tuple[list[Any], Callable[[str], Any]]] = {
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 def test_memory_of_a_long_text(fmt: Format) -> None:
-    """Issue of memory: text in 4-character deltas peaks under twice the text and 1/2 MB; old states read true after it."""
+    """Memory: text in 4-character deltas peaks under twice the text and 1/2 MB; old states read true after it."""
     head, event = HOT[fmt.name]
     count = 50_000
 
@@ -452,7 +452,7 @@ def test_memory_of_a_long_text(fmt: Format) -> None:
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 def test_memory_of_many_streams(fmt: Format) -> None:
-    """Issue of memory: many streams open at once, each at another event, cost at most 8 KB each beyond their text."""
+    """Memory: many streams open at once, each at another event, cost at most 8 KB each beyond their text."""
     head, event = HOT[fmt.name]
     streams = 128
 
@@ -472,7 +472,7 @@ def test_memory_of_many_streams(fmt: Format) -> None:
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 def test_memory_of_all_states(fmt: Format) -> None:
-    """Issue of memory: keeping every state of a stream costs at most about 250 bytes a state beside its fragments."""
+    """Memory: keeping every state of a stream costs at most about 250 bytes a state beside its fragments."""
     head, event = HOT[fmt.name]
     count = 10_000
     pieces = [f"{i:04}" for i in range(count)]
