@@ -582,13 +582,12 @@ def load_watched() -> None:
     sys.addaudithook(watch)
     for fmt in FORMATS:
         saved = json.loads(functools.reduce(fmt.module.step, pooled(fmt, 1), fmt.module.State()).to_json())
-        fmt.module.State.from_json(json.dumps(saved))  # the converter is made when it is first asked for
         evil = {"__reduce__": ["os.system", ["true"]], "py/object": "os.system", "_type": "os.system", "!": "exec"}
         lies = [saved | {key: evil} for key in saved] + [saved | {"outline": saved["outline"] | evil}, evil]
         lies += [saved | {"outline": saved["outline"] | {key: "os.system"}} for key in saved["outline"]]
-        for lie in lies:
+        for at, lie in enumerate(lies * 2):
             text = json.dumps(lie)
-            watching = True
+            watching = at >= len(lies)  # what a class needs is compiled when it is first asked for
             try:
                 fmt.module.State.from_json(text)
             except InvalidState:
