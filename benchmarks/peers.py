@@ -21,7 +21,7 @@ from benchmarks.measure import Values, Work, ratios, repeated, seconds
 from benchmarks.streams import Events, Tell, decoded
 from friendli_stream import chat, messages
 
-SAMPLES, SAMPLE = 4, 30  # of a long stream so many times so many events are timed
+SAMPLES, SAMPLE = 4, 20  # of a long stream so many times so many events are timed
 
 INPUT = ("tool_use", "input_json_delta")
 
