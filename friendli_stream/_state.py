@@ -34,7 +34,8 @@ from friendli_stream.errors import (
 from friendli_stream.wire import decode, depth_exceeds, encode, encode_exact, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from cattrs import Converter
 
@@ -133,8 +134,10 @@ def changed(value: V, **fields: Any) -> V:
     For classes with `slots=False`: a copy of the fields is then a copy of a dict.
     """
     new = object.__new__(type(value))
-    new.__dict__.update(value.__dict__)
-    new.__dict__.update(fields)
+    own = new.__dict__
+    own.update(value.__dict__)
+    if fields:
+        own.update(fields)
     return new
 
 
@@ -180,10 +183,10 @@ class Draft(Generic[O]):
 
     def commit(self, cls: type[S]) -> S:
         """The state."""
-        state = cls.__new__(cls)
+        state = cls()
         state._outline = self.outline
-        state._tip = self.tip if type(self.tip) is not tuple or self.n & 63 else settle(self.tip)
-        state._n = self.n
+        state._n = n = self.n
+        state._tip = self.tip if n & 63 or type(self.tip) is not tuple else settle(self.tip)
         state._room = self.room
         return state
 
@@ -255,11 +258,12 @@ class Draft(Generic[O]):
             self.weigh(len(frozen) - len(before))
         return {**extra, key: frozen}
 
-    def keep_all(self, extra: Extra, values: Mapping[str, Any], but: Iterable[str] = ()) -> Extra:
+    def keep_all(self, extra: Extra, values: Mapping[str, Any], but: AbstractSet[str]) -> Extra:
         """`keep` for each field that is not null and not in `but`."""
-        for key, value in values.items():
-            if value is not None and key not in but:
-                extra = self.keep(extra, whole(key), value)
+        if not values.keys() <= but:
+            for key, value in values.items():
+                if value is not None and key not in but:
+                    extra = self.keep(extra, whole(key), value)
         return extra
 
 

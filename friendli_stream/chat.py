@@ -316,10 +316,14 @@ TOP_FIELDS: Final = frozenset(
         "obfuscation",
     }
 )
-CHUNK_FIELDS: Final = ("choices", "usage", "id", "object", "x_groq", "error", "error_message", "error_type")  # C16
+CHUNK_FIELDS: Final = frozenset(  # C16
+    {"choices", "usage", "id", "object", "x_groq", "error", "error_message", "error_type"}
+)
 CHOICE_FIELDS: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs", "usage"})
 CALL_FIELDS: Final = frozenset({"index", "id", "type", "function"})
 UNSAID: Final = frozenset({"", "null"})  # finish reasons that say nothing (C9)
+UNSAID_OR_NULL: Final = (None, *UNSAID)
+FIXED_TYPES: Final = frozenset({str, NoneType})  # of the fields that say a chunk is like the last one
 VARYING: Final = frozenset({"choices", "usage", "created", "obfuscation"})  # of an envelope
 
 MIRROR: Final = "mirror"
@@ -739,9 +743,10 @@ def step_json(state: State, data: str | bytes) -> State:
 
 def _step(state: State, event: Any) -> State:
     """`step` for everything that is not on the happy path."""
-    value = event_of(event)
-    if value is not event:  # an SDK's object: what it says may take the happy path
-        return step(state, value)
+    if type(event) is not dict:
+        value = event_of(event)
+        if value is not event:  # an SDK's object: what it says may take the happy path
+            return step(state, value)
     if state._outline.failure is not None:  # C14: a failed state takes nothing more
         return state
     draft: Draft[Outline] = Draft(state)
@@ -769,7 +774,7 @@ def _take(draft: Draft[Outline], event: Any) -> None:
         _after_done(draft, event)
         return
     error, notes, omitted = _is_error(event), outline.notes, outline.omitted
-    if not error and not any(name in event for name in CHUNK_FIELDS):  # C16
+    if not error and CHUNK_FIELDS.isdisjoint(event):  # C16
         kind = event.get("type")
         name = kind if isinstance(kind, str) else ""
         draft.note("unknown_event", f"unknown event {short(kind if name else event)}", name)
@@ -830,8 +835,8 @@ def _envelope(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     """C1, C13."""
     outline = draft.outline
     for name in ("id", "model"):
-        value, known = _sound(draft, event, name, str, name), getattr(outline, name)
-        if value is None or value == known:
+        value, known = event.get(name), getattr(outline, name)
+        if value is None or value == known or _sound(draft, event, name, str, name) is None:
             continue
         if not known:
             draft.weigh_small(len(value))
@@ -846,11 +851,14 @@ def _envelope(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
         else:
             _skip(draft, "created is a number", "created", created)
     for name in ("system_fingerprint", "service_tier"):
+        if event.get(name) is None:
+            continue
         value, known = _sound(draft, event, name, str, name), getattr(outline, name)
         if value is not None and (value or known is None):
             draft.weigh_small(len(value), len(known or ""))
             setattr(outline, name, whole(value))
-    outline.extra = _keep(draft, outline.extra, event, TOP_FIELDS, "")
+    if not event.keys() <= TOP_FIELDS:
+        outline.extra = _keep(draft, outline.extra, event, TOP_FIELDS, "")
 
 
 def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool) -> bool:
@@ -877,8 +885,10 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
         delta = _sound(draft, choice, "message", dict, f"{place}.message")
     if delta:
         part = _fold_delta(draft, part, delta, f"choices[{index}]")
-    part = _logprobs(draft, part, _sound(draft, choice, "logprobs", dict, f"{place}.logprobs"))
-    part = changed(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
+    if choice.get("logprobs") is not None:
+        part = _logprobs(draft, part, _sound(draft, choice, "logprobs", dict, f"{place}.logprobs"))
+    if not choice.keys() <= CHOICE_FIELDS:
+        part = changed(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
     reason = _sound(draft, choice, "finish_reason", str, f"{place}.finish_reason")
     if reason is not None and reason not in UNSAID:  # C9
         if part.finish_reason is None:
@@ -899,7 +909,8 @@ def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place:
     """C3-C8, C12, C13: what one delta adds to its choice."""
     if part.finish_reason is not None and any(delta.get(key) for key in (*TEXT_KEYS, "reasoning", "tool_calls")):
         draft.note("content_after_finish", f"content after finish_reason {short(part.finish_reason)}", place)  # C9
-    part = _reasoning(draft, part, delta, place)
+    if "reasoning" in delta or "reasoning_content" in delta:
+        part = _reasoning(draft, part, delta, place)
     for key, value in delta.items():
         if value is None or key in {"reasoning", "reasoning_content", "obfuscation"}:
             continue
@@ -1108,21 +1119,22 @@ def _logprobs(draft: Draft[Outline], part: Part, logprobs: dict[str, Any] | None
 
 def _usages(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     """C10."""
+    _usage_in(draft, USAGE, event, "")
     choices = event.get("choices")
-    found = [("usage", USAGE, event)]
     if isinstance(choices, list):
-        named = ((f"choices[{at}].usage", choice) for at, choice in enumerate(choices))
-        found += [(place, OTHER_USAGE, choice) for place, choice in named if isinstance(choice, dict)]
-    if isinstance(event.get("x_groq"), dict):
-        found.append(("x_groq.usage", OTHER_USAGE, event["x_groq"]))
-    for place, slot, source in found:
-        usage = _sound(draft, source, "usage", dict, place)
-        if usage is not None:
-            _set_usage(draft, slot, usage, place)
+        for at, choice in enumerate(choices):
+            _usage_in(draft, OTHER_USAGE, choice, f"choices[{at}].")
+    _usage_in(draft, OTHER_USAGE, event.get("x_groq"), "x_groq.")
 
 
-def _set_usage(draft: Draft[Outline], slot: Slot, usage: dict[str, Any], place: str) -> None:
+def _usage_in(draft: Draft[Outline], slot: Slot, source: Any, place: str) -> None:
     """The last usage stands as a whole; it weighs what the longest did."""
+    if not isinstance(source, dict) or source.get("usage") is None:
+        return
+    place = f"{place}usage"
+    usage = _sound(draft, source, "usage", dict, place)
+    if usage is None:
+        return
     if depth_exceeds(usage, draft.limits.depth):
         _skip(draft, "nested too deep", place, None)
         return
@@ -1149,13 +1161,15 @@ def _shape(event: Mapping[str, Any]) -> Any:
     null, where == is exact (1 == True == 1.0).
     """
     choices = event.get("choices")
-    names = [name for name in event if name not in VARYING]
-    if not names or not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
         return None
     [choice] = choices
+    if choice.get("finish_reason") not in UNSAID_OR_NULL:
+        return None
+    names = [name for name in event if name not in VARYING]
     rest = [name for name in choice if name not in {"index", "delta"}]
-    fixed = [*(event[name] for name in names), *(choice[name] for name in rest)]
-    if not all(type(value) in {str, NoneType} for value in fixed) or choice.get("finish_reason") not in {None, *UNSAID}:
+    fixed = [*map(event.get, names), *map(choice.get, rest)]
+    if not names or not FIXED_TYPES.issuperset(map(type, fixed)):
         return None
     of_event, of_choice = itemgetter(*names), itemgetter(*rest) if rest else _nothing
     varying = itemgetter(*VARYING & event.keys())

@@ -309,6 +309,7 @@ NAMED: Final[dict[Kind, frozenset[str]]] = {
     "opaque": frozenset(),
 }
 MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
+EVENT_FIELDS: Final = MESSAGE_FIELDS | {"delta"}  # of a message_delta
 
 
 @attrs.frozen(slots=False, repr=False, match_args=False)
@@ -571,9 +572,10 @@ def step_json(state: State, data: str | bytes) -> State:
 
 def _step(state: State, event: Any) -> State:
     """`step` for everything that is not a plain fragment."""
-    value = event_of(event)
-    if value is not event:  # an SDK's object: what it says may take the happy path
-        return step(state, value)
+    if type(event) is not dict:
+        value = event_of(event)
+        if value is not event:  # an SDK's object: what it says may take the happy path
+            return step(state, value)
     if state._outline.failure is not None:  # M13: a failed state takes nothing more
         return state
     draft: Draft[Outline] = Draft(state)
@@ -630,7 +632,7 @@ def _message(draft: Draft[Outline], event: dict[str, Any]) -> None:
 def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     """The head of a message; whether it was taken."""
     outline = draft.outline
-    head = {name: _string(message, name, "message") for name in ("id", "model", "role", "stop_reason", "stop_sequence")}
+    ident = _string(message, "id", "message")
     content = _optional(message, "content", list, "message") or []
     usage = _optional(message, "usage", dict, "message")
     _optional(message, "type", str, "message")
@@ -641,23 +643,26 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     if outline.status == "open":
         if outline.headless:
             draft.note("late_message_start", "message_start comes after other events", "message")
-        elif head["id"] == outline.id:
+        elif ident == outline.id:
             draft.note("message_start_again", f"message {short(outline.id)} starts again", "message")
             return False
         else:
-            text = f"message {short(head['id'])} starts inside of message {short(outline.id)}"
+            text = f"message {short(ident)} starts inside of message {short(outline.id)}"
             raise Refused(Failure.protocol(Diagnostic("message_start_again", text, draft.n, "message")))
     outline.status = "open"
     outline.started = True
     outline.headless = False
-    for name, value in head.items():
+    for name in ("id", "model", "role", "stop_reason", "stop_sequence"):
+        if message.get(name) is None:
+            continue
+        value = _string(message, name, "message")
         if value is not None and getattr(outline, name) is None:
             setattr(outline, name, whole(value))
             draft.weigh_small(len(value))
     if usage is not None:
-        later = decode(outline.usage) if outline.usage is not None else {}
-        _set_usage(draft, _merged(_merged({}, usage), later))
-    outline.extra = draft.keep_all(outline.extra, message, but=MESSAGE_FIELDS | outline.extra.keys())
+        _set_usage(draft, usage if outline.usage is None else _merged(usage, decode(outline.usage)))
+    known = MESSAGE_FIELDS | outline.extra.keys() if outline.extra else MESSAGE_FIELDS
+    outline.extra = draft.keep_all(outline.extra, message, but=known)
     for index, block in enumerate(content):
         if index not in outline.blocks:
             _open(draft, index, block)
@@ -686,7 +691,8 @@ def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
         raise Refused(Failure.limit("content_blocks", draft.limits.content_blocks))
     place = f"content_block[{index}]"
     kind = _kind(head)
-    block = Block(index, kind, whole(head["type"]))
+    extra = draft.keep_all({}, head, but=NAMED[kind]) if kind != "opaque" else NO_EXTRA
+    block = Block(index, kind, whole(head["type"]), extra=extra)
     draft.weigh_small(len(block.type))
     if kind == "tool":
         ident, name = _string(head, "id", place), _string(head, "name", place)
@@ -712,8 +718,6 @@ def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
             draft.push(block.list_slot("citations"), b"")
             for citation in citations:
                 draft.push_entry(block.list_slot("citations"), citation)
-    if kind != "opaque":
-        block = changed(block, extra=draft.keep_all({}, head, but=NAMED[kind]))
     outline.put(block)
     return block
 
@@ -805,7 +809,7 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
     if usage is not None:
         _set_usage(draft, _merged(decode(outline.usage) if outline.usage is not None else {}, usage))
     more = draft.keep_all(outline.extra, delta, but=MESSAGE_FIELDS)
-    outline.extra = draft.keep_all(more, event, but=MESSAGE_FIELDS | {"delta"})
+    outline.extra = draft.keep_all(more, event, but=EVENT_FIELDS)
 
 
 def _merged(known: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
@@ -835,8 +839,9 @@ def _set_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
     data = encode(usage)
     # Each usage that comes writes the known one anew: a bound on its length keeps that linear.
     room = 64 * draft.limits.extra_keys + FREE
-    if len(usage.keys() - set(USAGE_FIELDS)) > draft.limits.extra_keys or len(data) > room:
-        raise Refused(Failure.limit("extra_keys", draft.limits.extra_keys))
+    most = draft.limits.extra_keys
+    if len(data) > room or (len(usage) > most and len(usage.keys() - set(USAGE_FIELDS)) > most):
+        raise Refused(Failure.limit("extra_keys", most))
     draft.weigh_small(len(data), len(draft.outline.usage or b""))
     draft.outline.usage = data
 
