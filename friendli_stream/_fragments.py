@@ -8,7 +8,8 @@ What a chain must do:
 * hold little more than the text itself, for millions of four-character pieces.
 
 Two layers do it. The pending pieces are tuples `(older, slot, piece)`. Every `PENDING` events, and whenever somebody
-reads, `settle` sorts them into one rope a slot: a dict `{slot: Rope}` at the bottom of the chain. A rope is a linked
+reads, `settle` sorts them into one rope a slot: a dict `{slot: Rope}`, in the tuple at the bottom of the chain, whose
+slot is None. A rope is a linked
 list again, but its last pieces are joined while they are short (each character is copied O(log n) times up to
 `PIECE` characters), and reading joins all of it in one atomic write, which frees the pieces.
 
@@ -90,7 +91,7 @@ class Rope:
 
 
 Ropes: TypeAlias = dict[Slot, Any]  # Rope for TEXT and LIST, the piece itself for LAST
-Tip: TypeAlias = Any  # Ropes, or (older Tip, Slot, Piece); a recursive type says no more to a type checker
+Tip: TypeAlias = tuple[Any, Slot | None, Piece]  # (older Tip, its slot, a piece), or (Ropes, None, None)
 
 
 def _join(run: list[Any]) -> Any:
@@ -128,30 +129,31 @@ def _append(rope: Rope | None, run: list[Any]) -> Rope:
     return Rope(piece, size) if rope is None else Rope((rope, piece), rope.length + size)
 
 
-def settle(tip: Tip) -> Any:
-    """The ropes of a chain, its pending pieces sorted into them; the chain itself stays as it is."""
+def settle(tip: Tip) -> Tip:
+    """The bottom of a new chain: the ropes of this one with its pending pieces in them. This one stays as it is."""
     pending: dict[Slot, list[Any]] = {}
     run: list[Any] = []
     last = None
-    while type(tip) is tuple:
-        tip, slot, piece = tip
+    older, slot, piece = tip
+    while slot is not None:
         if slot is not last:  # a slot is mostly the same object as before, and hashing one is slow
             run = pending.setdefault(slot, [])
             last = slot
         run.append(piece)
-    ropes = tip.copy()
+        older, slot, piece = older
+    ropes: Ropes = older.copy()
     for slot, run in pending.items():
         ropes[slot] = run[0] if slot[0] == LAST else _append(ropes.get(slot), run)
-    return ropes
+    return ropes, None, None
 
 
 def touched(older: Tip, newer: Tip) -> set[Slot] | None:
     """The slots of the pieces between two tips of one chain, or None if that cannot be told from the chain."""
     slots = set()
     while newer is not older:
-        if type(newer) is not tuple:
-            return None
         newer, slot, _ = newer
+        if slot is None:
+            return None
         slots.add(slot)
     return slots
 
@@ -237,11 +239,10 @@ class Holder(Protocol):
 
 def ropes(state: Holder) -> Ropes:
     """The ropes of a state. They replace its chain in one atomic write: the next state goes on from them."""
-    tip: Any = state._tip
-    if type(tip) is tuple:
-        tip = settle(tip)
-        state._tip = tip
-    return cast("Ropes", tip)
+    tip = state._tip
+    if tip[1] is not None:
+        tip = state._tip = settle(tip)
+    return cast("Ropes", tip[0])
 
 
 class Promise:

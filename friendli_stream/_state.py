@@ -186,7 +186,7 @@ class Draft(Generic[O]):
         state = cls()
         state._outline = self.outline
         state._n = n = self.n
-        state._tip = self.tip if n & 63 or type(self.tip) is not tuple else settle(self.tip)
+        state._tip = self.tip if n & 63 else settle(self.tip)
         state._room = self.room
         return state
 
@@ -297,7 +297,7 @@ class State(Generic[O, V]):
 
     def __init__(self, *, strict: bool = False, limits: Limits = Limits()) -> None:
         self._outline = self._outline_class(strict, limits)
-        self._tip = {}
+        self._tip = {}, None, None
         self._n = 0
         self._room = limits.text
 
@@ -377,11 +377,11 @@ class State(Generic[O, V]):
         state._outline = _saver().structure(saved["outline"], cls._outline_class)
         state._n = _count(saved["event_number"])
         state._room = _count(saved["room"])
-        tip: Ropes = {}
+        found: Ropes = {}
         for slot, content in saved["fragments"]:
             key = tuple(slot)
-            tip[key] = _rope(key, content)
-        state._tip = tip
+            found[key] = _rope(key, content)
+        state._tip = found, None, None
         state._check()
         state._restore()
         return state

@@ -505,7 +505,7 @@ class State(_state.State[Outline, Completion]):
                 raise ValueError(message)
             if outline.status != "failed":
                 outline.put(part)
-        for slot, rope in self._tip.items():
+        for slot, rope in ropes(self).items():
             if slot in (USAGE, OTHER_USAGE):
                 if type(rope) is not bytes or not isinstance(decode(rope), dict):
                     message = f"{slot} is an object"

@@ -449,8 +449,8 @@ class State(_state.State[Outline, Message]):
                 raise ValueError(message)
             if not block.stopped and outline.status == "open":
                 outline.put(block)
-        if not known.issuperset(self._tip):
-            message = f"unknown fragments {set(self._tip) - known}"
+        if not known.issuperset(ropes(self)):
+            message = f"unknown fragments {set(ropes(self)) - known}"
             raise ValueError(message)
 
 
