@@ -465,32 +465,21 @@ def _scan(  # noqa: PLR0913, PLR0917  all of it is shared with PartialJSON
                         if value:
                             logs[0].append((here, "text", value))
                     break
-            elif c == ":" and state == COLON:
-                i += 1
-                if buf[i] == " ":
-                    i += 1
-                state = VALUE
-                continue
-            elif c == "," and state == AFTER:
-                i += 1
-                if buf[i] == " ":
-                    i += 1
-                state = comma
-                continue
             elif state <= FIRST and c in SCALARS:
                 try:
                     value, end = _scan_once(buf, i)
                     plain = buf[end] in AFTER_SCALAR and (end - i < SHORT or value - value == 0)  # inf - inf is nan
                 except (StopIteration, ValueError):
                     plain = False
+                more = False
                 if not plain:
                     value, i, more, reason = _scalar(buf, i)
                     if reason:
                         break
+                elif end < n or c in LITERALS:
+                    i = end
                 else:
-                    more = end == n and c not in LITERALS
-                    if not more:
-                        i = end
+                    more = True
                 if more:
                     half = buf[i:n]
                     if len(half) > LONG:
@@ -519,6 +508,18 @@ def _scan(  # noqa: PLR0913, PLR0917  all of it is shared with PartialJSON
                 else:
                     closer, comma, after = "]", VALUE, AFTER
                 state = after
+                continue
+            elif c == ":" and state == COLON:
+                i += 1
+                if buf[i] == " ":
+                    i += 1
+                state = VALUE
+                continue
+            elif c == "," and state == AFTER:
+                i += 1
+                if buf[i] == " ":
+                    i += 1
+                state = comma
                 continue
             elif c in SPACE:
                 i += 1
