@@ -18,8 +18,7 @@ LENGTHS = {
     "1b. Per event, usual streams": 500,
     "1c. Per event, long streams": 20_000,
 }
-# What holds now, by length: head and end of a stream take the general way, about 100 µs in all.
-LOOSER = {500: 3.6, 20_000: 3.0}
+BUDGETED = (500, 20_000)  # events; of a short stream head and end are most, which take the general way
 
 
 def stepped(form: ModuleType, events: Events) -> Work:
@@ -67,10 +66,9 @@ def per_event() -> list[Table]:
         if length > 1_000:
             table.note += f" ~: {peers.SAMPLE} events in the middle, {peers.SAMPLES} times."
         for name, kind in KINDS.items():
-            budget = max(kind.wanted, LOOSER[length]) if kind.wanted and length in LOOSER else None
             cells = table.rows[name] = {
                 "orjson.loads": Cell(floor_of(kind, length), unit=" µs"),
-                "step": Cell(ours(kind, length, stepped), budget, kind.wanted if budget else None),
+                "step": Cell(ours(kind, length, stepped), kind.wanted if length in BUDGETED else None),
                 "feed": Cell(ours(kind, length, fed)),
             }
             for peer, make in peers.PEERS[kind.format].items():

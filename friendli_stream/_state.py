@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from cattrs import Converter
 
-__all__ = ["Draft", "Failure", "Malformed", "Outline", "Refused", "State", "Status", "changed", "short"]
+__all__ = ["Draft", "Failure", "Malformed", "Outline", "Refused", "State", "Status", "changed", "short", "taken"]
 
 Status = Literal["empty", "open", "complete", "failed"]
 WEIGHT = 32  # characters that an entry or extra field counts for besides its JSON (B4)
@@ -421,6 +421,19 @@ class State(Generic[O, V]):
 
 
 S = TypeVar("S", bound=State[Any, Any])
+
+
+def taken(state: S, event: Any, take: Callable[[Draft[Any], Any], None], cls: type[S]) -> S:
+    """The state after one more event that a format takes by `take`, as a `cls`."""
+    if state._outline.failure is not None:  # M13, C14: a failed state takes nothing more
+        return state
+    draft: Draft[Any] = Draft(state)
+    try:
+        take(draft, event)
+    except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
+        draft = Draft(state)
+        draft.reject(error, event)
+    return draft.commit(cls)
 
 
 def _texts(state: State[Any, Any]) -> dict[Slot, Any]:

@@ -34,7 +34,7 @@ from friendli_stream._fragments import (
     touched,
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
-from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short
+from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short, taken
 from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
@@ -747,15 +747,7 @@ def _step(state: State, event: Any) -> State:
         value = event_of(event)
         if value is not event:  # an SDK's object: what it says may take the happy path
             return step(state, value)
-    if state._outline.failure is not None:  # C14: a failed state takes nothing more
-        return state
-    draft: Draft[Outline] = Draft(state)
-    try:
-        _take(draft, event)
-    except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
-        draft = Draft(state)
-        draft.reject(error, event)
-    after: State = draft.commit(_Next)
+    after: State = taken(state, event, _take, _Next)
     return after
 
 

@@ -24,7 +24,7 @@ import attrs
 from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import LIST, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, settle, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
-from friendli_stream._state import FREE, Draft, Failure, Malformed, Refused, changed, short
+from friendli_stream._state import FREE, Draft, Failure, Malformed, Refused, changed, short, taken
 from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.errors import Diagnostic
 from friendli_stream.wire import clean, decode, decode_event, depth_exceeds, encode, event_of, whole
@@ -576,15 +576,7 @@ def _step(state: State, event: Any) -> State:
         value = event_of(event)
         if value is not event:  # an SDK's object: what it says may take the happy path
             return step(state, value)
-    if state._outline.failure is not None:  # M13: a failed state takes nothing more
-        return state
-    draft: Draft[Outline] = Draft(state)
-    try:
-        _take(draft, event)
-    except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
-        draft = Draft(state)
-        draft.reject(error, event)
-    after: State = draft.commit(_Next)
+    after: State = taken(state, event, _take, _Next)
     return after
 
 
