@@ -101,7 +101,11 @@ def encode(value: Any) -> bytes:
     try:
         return orjson.dumps(value, option=_PLAIN)
     except TypeError:
-        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":")).encode()
+        plain = _plain(value)
+    try:  # one way to write a float, with a lone surrogate beside it or without
+        return orjson.dumps(plain)
+    except TypeError:
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def encode_exact(value: Any) -> bytes:

@@ -9,6 +9,8 @@ import math
 import attrs
 import cattrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from friendli_stream import wire
 
@@ -68,6 +70,25 @@ def test_half_surrogates():
         "😀",
         "\ufffdx\ufffd",
     ]
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text("a\ud83d\ude00é", max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("b\ud83d", max_size=2), inner, max_size=3),
+)
+
+
+@given(JSON)
+def test_a_value_is_written_in_one_way(value):
+    """B1, law 10: what was read back is written as before, half surrogates or not: states are equal by their bytes."""
+    for write in (wire.encode, wire.encode_exact):
+        for told in (value, ["\ud83d", value], [10**30, value]):
+            data = write(told)
+            assert write(wire.decode(data)) == data
 
 
 def test_encode_floats_that_are_none():
