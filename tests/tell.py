@@ -114,7 +114,7 @@ PIECES = (
 )
 KEYS = ("a", "b", "location", "", "né", "😀", '"', "\\u0041", "index", "type", "text", "error")
 EXTRAS = ("x_alpha", "x_beta", "x-Γ", "x_😀")
-NUMBERS = (0, 1, -1, 7, 2**53 + 1, -(2**63), 2**64, 10**40, 0.25, -1.5, 1000.0)
+NUMBERS = (0, 1, -1, 7, 2**53 + 1, -(2**63), 1 - 10**19, 2**64, 10**40, 0.25, -1.5, 1000.0)
 NAMES = ("get_weather", "né", "f😀")
 
 
@@ -454,7 +454,7 @@ def completion(rng: Random) -> Fields:
     choices = []
     for index in rng.choice(((0,), (0,), (0, 1), (0, 2), (1,), (0, 1, 3))):
         finish = rng.choice(("stop", "tool_calls", "length", "content_filter", None))
-        probs = {key: [value(rng, 1) for _ in range(3)] for key in some(rng, ("content", "refusal"))}
+        probs = {key: [value(rng, 1) for _ in range(3)] for key in some(rng, ("content", "refusal", "x_probs"))}
         logprobs = probs or None if rare(rng, 4) else None
         head = {"index": index, "message": chat_message(rng), "finish_reason": finish, "logprobs": logprobs}
         choices.append({**head, **extras(rng, 10)})
@@ -675,6 +675,9 @@ def tell_completion(rng: Random, final: Fields, *, noisy: bool = True) -> list[E
     told = [*events, *(["[DONE]"] if done else [])]
     if final["usage"] is not None:
         told = tell_usages(rng, told, final)
+    if not calm and rare(rng, 4):  # a chunk that says nothing is one by any of its fields (C16)
+        at = rng.randint(0, len(told))
+        told[at:at] = [{name: None} for name in ("choices", "usage", "id", "object", "x_groq", "error")]
     for choice in [choice for event in events for choice in event["choices"] or () if not choice.get("logprobs")]:
         choice |= {"logprobs": 5} if noisy and rare(rng, 16) else {}  # a part is malformed, not the chunk (C2)
     if noisy and done and rare(rng, 8):  # what comes after the end (C15)
@@ -742,8 +745,9 @@ def tell_usages(rng: Random, events: list[Event], final: Fields) -> list[Event]:
 
 
 def completion_unknown(rng: Random) -> Event:
-    """An object that is no chunk (C16)."""
-    return {**extras(rng, 2), "type": rng.choice(("x_event", "", None)), "index": 0}
+    """An object that is no chunk, whatever else a chunk has (C16)."""
+    more = rng.choice(({}, {"model": "x"}, {"created": 1, "service_tier": "x"}, {"delta": {"content": "x"}}))
+    return {**extras(rng, 2), **more, "type": rng.choice(("x_event", "", None)), "index": 0}
 
 
 def completion_noise(rng: Random) -> Event:

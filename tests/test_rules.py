@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import json
 import sys
 from collections.abc import Iterator
 from random import Random
@@ -11,9 +13,23 @@ from typing import Any
 import attrs
 import pytest
 
-from friendli_stream import chat, messages
-from tests.tell import Format, both_formats
-from tests.test_laws import spoil_value
+from friendli_stream import Limits, ServerError, StreamError, chat, messages
+from tests.tell import (
+    CHAT,
+    MESSAGES,
+    UNSAID,
+    Event,
+    Fields,
+    Format,
+    Path,
+    both_formats,
+    closed_by,
+    mend,
+    rare,
+    same,
+    with_piece,
+)
+from tests.test_laws import fold_outcome, has_choices, joined, path_of, spoil, spoil_value
 
 SHADOWS = {"id": "shadow", "type": "shadow", "index": 9, "role": "shadow", "text": "shadow", "thinking": "shadow"}
 EXTRA = {**SHADOWS, "input": "shadow", "content": "shadow", "function": "shadow", "choices": "shadow", "x": 1}
@@ -29,12 +45,25 @@ VALUES: list[Any] = [
 ]
 
 
+SHARED = [value for value in VALUES if not isinstance(value, chat.ChatMessage)]
+
+
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_an_extra_never_shadows_a_named_field(value: Any) -> None:
     """M1, C13: in a value built by hand too, named fields come out as they are, and other extras beside them."""
     plain = attrs.evolve(value, extra={}).to_dict()
     assert value.to_dict() == {**value.extra, **plain}
     assert value.to_dict()["x"] == 1
+
+
+@pytest.mark.parametrize("value", SHARED, ids=lambda value: type(value).__name__)
+def test_a_value_built_by_hand_shares_nothing(value: Any) -> None:
+    """B1, B3: what it is given is copied, what it gives out is fresh, and lone halves come out as U+FFFD."""
+    given = {"x": [1, {"y": "\ud83d"}], "z": {"z": [2]}}
+    built = attrs.evolve(value, extra=given)
+    for thing in (given, built.extra, built.to_dict()):
+        spoil(thing)
+    assert built.extra == {"x": [1, {"y": "\ufffd"}], "z": {"z": [2]}}
 
 
 def test_calls_come_out_as_they_appeared_where_one_has_no_index() -> None:
@@ -109,12 +138,288 @@ def test_what_is_given_out_is_fresh(fmt: Format) -> None:
         assert before == value.to_dict()
 
 
-def test_where_the_next_completion_does_not_begin() -> None:
-    """C17: not with another id if ids changed already, nor where every choice of the chunk has a finish_reason."""
+# ------------------------------------------------------------------------------------------------ the next one
 
-    def chunk(name: str, finish: str | None = None) -> dict[str, Any]:
-        return {"id": name, "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": finish}]}
 
-    assert len(list(chat.states([chunk("a", "stop"), chunk("b"), chunk("b", "stop")]))) == 2
-    assert len(list(chat.states([chunk("a"), chunk("b", "stop"), chunk("c"), chunk("c", "stop")]))) == 1
-    assert len(list(chat.states([chunk("a", "stop"), chunk("b", "stop")]))) == 1
+def row(rng: Random, fmt: Format) -> list[Event]:
+    """Some messages behind each other, named at random; an end may be missing, an error in its place."""
+    events: list[Event] = []
+    for _ in range(3):
+        told = fmt.tell(rng, fmt.final(rng), noisy=False)
+        for _ in range(rng.randrange(3)):
+            told.insert(rng.randrange(1, len(told) + 1), {"error": {"message": "no"}} if rare(rng, 3) else told.pop())
+        for choice in told[0]["choices"] if has_choices(told[0]) and rare(rng, 3) else ():
+            choice["finish_reason"] = "stop"
+        name, other = rng.choice("abc"), rng.choice("abc")
+        for event in told:
+            if isinstance(event, dict) and event.get("id"):
+                event["id"] = other if rare(rng, 30) else name
+            elif isinstance(event, dict) and event.get("type") == "message_start":
+                event["message"]["id"] = name
+        events += told
+    for choice in (choice for event in events if has_choices(event) for choice in event["choices"]):
+        if choice.get("finish_reason") == "null" or rare(rng, 6):
+            choice["finish_reason"] = rng.choice((None, "stop"))
+    return events
+
+
+def begins(part: list[Event], state: Any, event: Event) -> bool:
+    """M11, C17: whether the event is the first of the next message, after those of `part`."""
+    if not isinstance(event, dict):
+        return False
+    if not has_choices(event):
+        return event.get("type") == "message_start" and state.status in {"complete", "failed"}
+    if "[DONE]" in part or state.status == "failed":
+        return True
+    ids = {chunk["id"] for chunk in part if isinstance(chunk, dict) and chunk.get("id")}
+    going = any(choice.get("finish_reason") in UNSAID for choice in event["choices"])
+    return state.status == "complete" and len(ids) == 1 and bool(event.get("id")) and event["id"] not in ids and going
+
+
+@both_formats
+def test_where_the_next_one_begins(fmt: Format) -> None:
+    """M11, C17: `states` parts a row where the rules say, each part folded from the state that was given."""
+    given = fmt.module.State(limits=Limits(diagnostics=5))
+    several = 0
+    for seed in range(40):
+        events = row(Random(seed), fmt)
+        parts: list[list[Event]] = [[]]
+        state = given
+        for event in events:
+            if begins(parts[-1], state, event):
+                parts.append([])
+                state = given
+            before, state = state.status, fmt.module.step(state, event)
+            parts[-1].append(event)
+            if isinstance(event, dict) and event.get("type") == "message_start" and before == "open" != state.status:
+                parts.append([event])  # it failed what was open, and begins its own
+                state = fmt.module.step(given, event)
+        expected = [functools.reduce(fmt.module.step, part, given) for part in parts]
+        assert list(fmt.module.states(events, given)) == expected
+        results = fmt.module.fold_all(events)
+        for state in fmt.module.states(events):
+            if state.status != "complete":
+                with pytest.raises(StreamError):
+                    next(results)
+                break
+            assert next(results) == state.snapshot
+        end = functools.reduce(fmt.module.step, events, given)  # `fold` is of one message, and parts nothing
+        folded = fold_outcome(fmt.module, events, given)
+        assert folded == end.snapshot if end.status == "complete" else folded[-1] == end
+        several += len(parts) > 1
+    assert several > 15
+
+
+# ------------------------------------------------------------------------------------------------ errors, halves
+
+
+def texts(fmt: Format, state: Any) -> dict[Any, str]:
+    """All texts that a state shows."""
+    return dict(fmt.texts(state.snapshot)) if state.snapshot is not None else {}
+
+
+def noted(state: Any) -> set[str]:
+    """The codes of what was noted."""
+    return {note.code for note in state.diagnostics}
+
+
+def error_of(rng: Random, fmt: Format) -> tuple[Fields, Fields]:
+    """An error as a server tells it, and what it says; half a character may be in it."""
+    said = {"message": rng.choice(("no", "n\ud83d")), "type": "x_error", "code": rng.choice((7, "c\ude00", None))}
+    request = {"request_id": rng.choice(("req", "r\ud83d"))}
+    nothing = {"type": None, "code": None}
+    ways: list[tuple[Fields, Fields]] = [
+        ({"error": said, **request}, said | request),
+        ({"type": "error", "error": said, **request}, said | request),
+        ({"type": "error", "error": said["message"]}, said | nothing),
+        ({"error": said["message"]}, said | nothing),
+    ]
+    if fmt is CHAT:
+        ways += [({"object": "error", **said}, said), ({**said, "type": "error"}, said | {"type": None})]
+        ways += [({"error_message": said["message"], "error_type": said["type"]}, said | {"code": None})]
+        ways += [({"error_message": said["message"]}, said | nothing)]
+        ways += [({"error_type": said["type"]}, {"type": said["type"]})]
+    return rng.choice(ways)
+
+
+def cut_short(rng: Random, fmt: Format) -> tuple[list[Event], Event, Any]:
+    """The beginning of a stream, the event that comes next, and the state in between."""
+    events = fmt.told(rng, noisy=False)
+    at = rng.randrange(events.index("[DONE]") if "[DONE]" in events else len(events))
+    return events[:at], events[at], functools.reduce(fmt.module.step, events[:at], fmt.module.State())
+
+
+@both_formats
+def test_an_error_says_what_the_server_said(fmt: Format) -> None:
+    """M13, C14, B1: however it is told, at whatever event: the state fails with it and keeps what it had."""
+    for seed in range(80):
+        rng = Random(seed)
+        _, following, state = cut_short(rng, fmt)
+        event, said = error_of(rng, fmt)
+        failed = fmt.module.step(state, event)
+        error = failed.error
+        assert isinstance(error, ServerError), event
+        for name, item in ({"request_id": None} | said).items():
+            assert getattr(error, name) == mend(item), event
+        assert same(error.raw, mend(event))
+        assert (failed.snapshot is None) == (state.snapshot is None)
+        assert texts(fmt, failed).keys() == texts(fmt, state).keys()
+        assert all(text.startswith(texts(fmt, state)[place]) for place, text in texts(fmt, failed).items())
+        assert fmt.module.step(failed, following) == failed
+
+
+def test_an_error_beside_something() -> None:
+    """C14: what a chunk carries beside its error is folded first; what only looks like an error is none."""
+    step, several = chat.step, 0
+    for seed in range(80):
+        rng = Random(seed)
+        _, following, state = cut_short(rng, CHAT)
+        said = rng.choice((rng.choice(("no", 5, True)), {"message": "no"}, ["no"]))
+        usage = {"prompt_tokens": seed}
+        assert step(state, {"error": said, "usage": usage}).usage == step(state, {"usage": usage}).usage
+        if not has_choices(following):
+            continue
+        several += 1
+        beside, after = step(state, following | {"error": said}), step(step(state, following), {"error": said})
+        assert beside.status == after.status == "failed"
+        assert beside.snapshot == after.snapshot
+        for nothing in ({"error": None}, {"error": ""}, {"error": False}):
+            assert step(state, following | nothing).snapshot == step(state, following).snapshot
+            assert step(state, following | nothing).status == step(state, following).status
+        assert step(state, following | {"error_message": "no", "error_type": "x"}).status != "failed"
+        choices = [
+            choice | {"finish_reason": "error", "error": {"message": "inner"}} for choice in following["choices"]
+        ]
+        inner = step(state, following | {"choices": choices})
+        assert isinstance(inner.error, ServerError)
+        assert inner.error.message == "inner"
+        assert texts(CHAT, inner) == texts(CHAT, after)
+    assert several > 20
+
+
+def test_after_done() -> None:
+    """C15: after [DONE] usage is taken, and nothing else; whatever is no usage alone is noted."""
+    step, several = chat.step, 0
+    for seed in range(80):
+        rng = Random(seed)
+        _, following, state = cut_short(rng, CHAT)
+        done = step(state, "[DONE]")
+        usage = {"usage": {"prompt_tokens": seed}}
+        more: Fields = rng.choice(({}, {"error": "no"}, {"choices": []}))
+        event: Any = rng.choice(("[DONE]", {"error": "no"}, {"x": 1}, following, following | usage, usage | more))
+        counted = isinstance(event, dict) and "usage" in event and event["usage"] is not None
+        after = step(done, event)
+        if "choices" in event and event["choices"] and any("usage" in choice for choice in event["choices"]):
+            continue
+        several += 1
+        assert after.status == ("open" if counted and done.status == "empty" else done.status)
+        if done.snapshot is None or after.snapshot is None:
+            assert (after.snapshot is None) == (done.snapshot is None and not counted)
+        else:
+            assert attrs.evolve(after.snapshot, usage=None) == attrs.evolve(done.snapshot, usage=None)
+        assert not counted or (
+            after.usage is not None and after.usage.prompt_tokens == event["usage"].get("prompt_tokens")
+        )
+        alone = counted and not has_choices(event) and not event.get("error")
+        assert ("after_end" in noted(after)) == (not alone)
+    assert several > 20
+
+
+def closing(fmt: Format, event: Event) -> Event:
+    """What closes the block or choice that a fragment is for."""
+    (index, _), _ = fmt.place(event)
+    if fmt is MESSAGES:
+        return {"type": "content_block_stop", "index": index}
+    return {"choices": [{"index": index, "delta": {}, "finish_reason": "stop"}]}
+
+
+# What has its text in a place of its own, and no law cuts: the delta, and where the text is.
+ELSEWHERE: list[tuple[Fields, tuple[Any, ...]]] = [
+    ({"function_call": {"arguments": ""}}, ("function_call", "arguments")),
+    ({"audio": {"data": ""}}, ("audio", "data")),
+    ({"audio": {"transcript": ""}}, ("audio", "transcript")),
+    ({"reasoning_details": [{"type": "x", "index": 9, "text": ""}]}, ("reasoning_details", 0, "text")),
+]
+
+
+def fragment(rng: Random, fmt: Format) -> tuple[Any, Event, list[Path]] | None:
+    """A state in which a text may go on, an event that is a fragment of it, and where its piece is."""
+    events, event, state = cut_short(rng, fmt)
+    place, paths = fmt.place(event)
+    if not paths or state.snapshot is None or any(place[0] in closed_by(before) for before in events):
+        return None
+    if fmt is CHAT and rare(rng, 3):
+        delta, path = rng.choice(ELSEWHERE)
+        return state, {"choices": [{"index": place[0], "delta": delta}]}, [("choices", 0, "delta", *path)]
+    return state, event, paths
+
+
+@both_formats
+def test_a_pair_that_is_cut(fmt: Format) -> None:
+    """B1, law 6: a first half is withheld while its text may go on, then U+FFFD, and what was shown so stays."""
+    step, seen = fmt.module.step, set()
+    for seed in range(250):
+        found = fragment(Random(seed), fmt)
+        if found is None:
+            continue
+        state, event, paths = found
+        seen.add(paths[0][-1])
+        first, second, both, lone, lone_more = (
+            with_piece(event, paths, piece) for piece in ("a\ud83d", "\ude00b", "a😀b", "a\ufffd", "a\ufffdb")
+        )
+        half = step(state, first)
+        assert half.snapshot == step(state, with_piece(event, paths, "a")).snapshot
+        assert step(half, second).snapshot == step(state, both).snapshot
+        assert step(half, with_piece(event, paths, "b")).snapshot == step(state, lone_more).snapshot
+        for close in (closing(fmt, event), {"error": {"message": "no"}}):
+            closed = step(half, close)
+            assert closed.snapshot == step(step(state, lone), close).snapshot
+            if "reasoning_details" not in paths[0]:  # its entries merge when they are read, whatever closed in between
+                after = step(step(step(state, lone), close), with_piece(event, paths, "\ufffdb"))
+                assert step(closed, second).snapshot == after.snapshot
+            said = joined(fmt.module.changes(half, closed))
+            inputs = {place for place, _ in fmt.inputs(closed.snapshot)}
+            for place, text in texts(fmt, closed).items():
+                more = text.removeprefix(texts(fmt, half)[place])
+                assert place in inputs or said.get(path_of(fmt, place), "") == more
+    assert len(seen) >= 4, seen
+
+
+def with_halves(item: Any, half: str, name: str = "", *, strings: bool = True) -> Any:
+    """A JSON value in which each key that nobody knows, and each string that may be any, ends with half a pair."""
+    if isinstance(item, dict):
+        return {
+            key + half * key.startswith("x"): with_halves(inner, half, key, strings=strings)
+            for key, inner in item.items()
+        }
+    if isinstance(item, list):
+        return [with_halves(inner, half, name, strings=strings) for inner in item]
+    free = (
+        strings
+        and isinstance(item, str)
+        and item not in UNSAID
+        and (name not in {"type", "object"} or item.startswith("x"))
+    )
+    return item + half if free else item
+
+
+CHANGED = {"id_changed", "model_changed"}  # an id with a half in it is the same id when it comes again
+
+
+@both_formats
+def test_all_that_comes_out_is_whole(fmt: Format) -> None:
+    """B1: half a pair in any string or key that comes: all that comes out encodes, and is saved as it is."""
+
+    def fold(events: Any) -> Any:
+        return functools.reduce(fmt.module.step, events, fmt.module.State())
+
+    for seed in range(60):
+        told = fmt.told(Random(seed))
+        state = fold(with_halves(told, "\ud83d"))
+        if state.snapshot is not None:
+            json.dumps(state.snapshot.to_dict(), ensure_ascii=False).encode()
+        json.dumps([attrs.asdict(note) for note in state.diagnostics], ensure_ascii=False).encode()
+        assert fmt.module.State.from_json(state.to_json()) == state
+        assert CHANGED & noted(state) == CHANGED & noted(fold(told))
+        one, other = (fold(with_halves(told, half, strings=False)).snapshot for half in ("\ud83d", "\ufffd"))
+        assert one is other is None or attrs.evolve(one, usage=None) == attrs.evolve(other, usage=None)
