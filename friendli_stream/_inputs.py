@@ -30,18 +30,19 @@ JSON_SPACE = " \t\n\r"
 
 
 class Scan:
-    """The scanners of one growing input: one for its value, one for what was added.
+    """The scanners of one growing input: one for its value, one for what was added; and its value without any text.
 
     Both remember the rope they have read to; a lock keeps two readers out of one scanner. It is no part of any
     value: copies and equal states may have another, and read the same.
     """
 
-    __slots__ = ("_changes", "_lock", "_value")
+    __slots__ = ("_changes", "_ended", "_lock", "_value")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._value: tuple[PartialJSON, Rope | None] | None = None
         self._changes: tuple[PartialJSON, Rope | None] | None = None
+        self._ended: tuple[str, tuple[InputState, Any]] | None = None
 
     def read(self, rope: Rope | None, depth: int) -> tuple[InputState, Any]:
         """The state of the text so far, and a snapshot of what is certain."""
@@ -53,6 +54,13 @@ class Scan:
             newer = before is None or length(before[1]) <= length(rope)  # an older reader takes nothing away
             self._value = (scanner, rope) if newer else before
             return state, value
+
+    def ended(self, text: str, depth: int) -> tuple[InputState, Any]:
+        """The same of a text that has ended with nothing certain in it, or of what stands in its place (M4)."""
+        with self._lock:
+            if self._ended is None or self._ended[0] != text:
+                self._ended = text, _ended(text, depth)
+            return self._ended[1]
 
     def changes(self, older: Rope | None, newer: Rope | None, depth: int) -> list[Change]:
         """The entries of PartialJSON.changes between two ropes of one line."""
@@ -137,14 +145,11 @@ class Raw(Promise):
             state, value = self.scan.read(pending.rope(), self.depth)
         else:
             state, value = _scan(self.get(), self.depth)
-        if state == "incomplete" and value is None:  # no text, or a bare number or literal that has not ended
+        if state == "incomplete" and value is None and self.closed:  # no text, or a bare number or literal
             text = self.get()
             if blank(text):
-                return ("complete", {}) if self.closed else ("incomplete", None)
-            if text is self.default:
-                state, value = _scan(text, self.depth)
-            if self.closed:
-                state, value = _ended(text, self.depth)
+                return "complete", {}
+            state, value = self.scan.ended(text, self.depth) if self.scan is not None else _ended(text, self.depth)
         if state == "complete" and not isinstance(value, dict):
             return "invalid", value
         return state, value
@@ -164,7 +169,7 @@ def _scan(text: str, depth: int) -> tuple[InputState, Any]:
 
 
 def _ended(text: str, depth: int) -> tuple[InputState, Any]:
-    """A text with nothing certain in it, once no more comes: a bare number is whole now."""
+    """What becomes of such a text once no more comes: a bare number is whole now."""
     try:
         return "complete", parse(text, depth)
     except InvalidJSON:

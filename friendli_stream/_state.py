@@ -213,7 +213,7 @@ class Draft(Generic[O]):
         self.outline.status = "failed"
         self.outline.routes = {}
 
-    def reject(self, error: Malformed | Refused | ValueError, event: Any) -> None:
+    def reject(self, error: Malformed | Refused | ValueError | RecursionError, event: Any) -> None:
         """Take nothing of an event but the reason why (M15, B4)."""
         try:
             if isinstance(error, Refused):
@@ -430,7 +430,7 @@ def taken(state: S, event: Any, take: Callable[[Draft[Any], Any], None], cls: ty
     draft: Draft[Any] = Draft(state)
     try:
         take(draft, event)
-    except (Malformed, Refused, ValueError) as error:  # a ValueError: an integer that no JSON can be written of (B2)
+    except (Malformed, Refused, ValueError, RecursionError) as error:  # the last two where no JSON can be written (B2)
         draft = Draft(state)
         draft.reject(error, event)
     return draft.commit(cls)

@@ -67,6 +67,7 @@ def extra_of(value: Any) -> dict[str, Any]:
     return {key: decode(item) if type(item) is bytes else item for key, item in value.items()}
 
 
+REASONING: Final = ("reasoning_content", "reasoning")
 USAGE_FIELDS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
@@ -128,11 +129,12 @@ class ToolCall(ToolInput, WithExtra):
 
 
 @attrs.frozen(repr=False)
-class FunctionCall(Lazy):
+class FunctionCall(WithExtra):
     """The call of the format before there were tool calls (C8)."""
 
     name: str | None = None
     _arguments: str = lazy("")
+    _extra: Extra = extra_field()
 
     @property
     def arguments(self) -> str:
@@ -141,7 +143,8 @@ class FunctionCall(Lazy):
 
     def to_dict(self) -> dict[str, Any]:
         """The call as the API returns it."""
-        return {"name": self.name, "arguments": self.arguments}
+        call = {"name": self.name, "arguments": self.arguments}
+        return {**call, **self.extra, **call}
 
 
 @attrs.frozen(repr=False)
@@ -193,7 +196,7 @@ class ChatMessage(Lazy):
         return {**message, **self.extra, **message}
 
     def to_request(self) -> dict[str, Any]:
-        """The assistant message for the next request: one reasoning field, "{}" for a call without input.
+        """The assistant message for the next request: one reasoning field, no empty text, "{}" for no input.
 
         Raises InvalidInput for a tool call whose input is not complete (J12).
         """
@@ -202,6 +205,10 @@ class ChatMessage(Lazy):
         message = self.to_dict()
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = call["function"]["arguments"].strip() or "{}"
+        for name in (*REASONING, "refusal"):
+            second = name in REASONING and name != self._reasoning_key
+            if second or not message.get(name):
+                message.pop(name, None)
         if message["content"] == "" and len(message) > 2:  # noqa: PLR2004  something besides role and content
             message["content"] = None
         return message
@@ -300,6 +307,7 @@ LARGEST: Final = 10**18  # an index is less
 USAGE_ROOM: Final = 512  # characters: what a usage object counts for at least, so that a growing one weighs once
 
 TEXT_KEYS: Final = ("content", "refusal", "reasoning_content")
+CONTENT_KEYS: Final = (*TEXT_KEYS, "reasoning", "tool_calls", "function_call", "audio")
 MERGED_KEYS: Final = frozenset({"text", "summary", "data"})  # of reasoning_details (C12)
 
 TOP_FIELDS: Final = frozenset(
@@ -319,8 +327,10 @@ TOP_FIELDS: Final = frozenset(
 CHUNK_FIELDS: Final = frozenset(  # C16
     {"choices", "usage", "id", "object", "x_groq", "error", "error_message", "error_type"}
 )
-CHOICE_FIELDS: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs", "usage"})
-CALL_FIELDS: Final = frozenset({"index", "id", "type", "function"})
+ANSWER_FIELDS: Final = ("id", "model", "usage", "created", "system_fingerprint", "service_tier", "x_groq")
+CHOICE_FIELDS: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs", "usage", "obfuscation"})
+CALL_FIELDS: Final = frozenset({"index", "id", "type", "function", "obfuscation"})
+FUNCTION_FIELDS: Final = frozenset({"name", "arguments", "obfuscation"})
 UNSAID: Final = frozenset({"", "null"})  # finish reasons that say nothing (C9)
 UNSAID_OR_NULL: Final = (None, *UNSAID)
 FIXED_TYPES: Final = frozenset({str, NoneType})  # of the fields that say a chunk is like the last one
@@ -365,6 +375,7 @@ class Part:
     calls: tuple[Call, ...] = ()
     touched: int | None = None
     function_name: str | None = None
+    function_extra: dict[str, bytes] = NO_EXTRA
     lists: tuple[str, ...] = ()
     logprobs: dict[str, bytes] | None = None
     audio: dict[str, bytes] | None = None
@@ -550,7 +561,7 @@ def _choice(state: State, part: Part) -> Choice:
         text("reasoning_content"),
         text("refusal"),
         tuple(_tool_call(state, part, call, position) for position, call in enumerate(calls)),
-        FunctionCall(name, text("function_call", default=""))
+        FunctionCall(name, text("function_call", default=""), part.function_extra)
         if name is not None or "function_call" in part.seen
         else None,
         _MessageExtra(state, part),
@@ -721,7 +732,13 @@ def step(state: State, event: Any) -> State:
         if usage is not None:  # C10
             data = encode(usage)
             brackets = data.count(b"{") + data.count(b"[")
-            if type(usage) is not dict or len(data) > outline.usage_room or brackets > outline.limits.depth:
+            limits = outline.limits
+            if (
+                type(usage) is not dict
+                or len(data) > outline.usage_room
+                or brackets > limits.depth
+                or len(usage) > limits.extra_keys
+            ):
                 return _step(state, event)
             tip = (tip, USAGE, data)
         if room < 0:
@@ -731,7 +748,7 @@ def step(state: State, event: Any) -> State:
         new._room = room
         n = new._n = state._n + 1
         new._tip = tip if n & 63 else settle(tip)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return _step(state, event)
     return new
 
@@ -757,14 +774,14 @@ def _take(draft: Draft[Outline], event: Any) -> None:
     if event == "[DONE]":
         _done(draft)
         return
-    if not isinstance(event, dict):
-        reason = "a chunk is a JSON object"
-        raise Malformed(reason)
-    if event.get("type") == "ping" and not event.get("choices"):  # C16
+    if isinstance(event, dict) and event.get("type") == "ping" and not event.get("choices"):  # C16
         return
     if outline.done:
         _after_done(draft, event)
         return
+    if not isinstance(event, dict):
+        reason = "a chunk is a JSON object"
+        raise Malformed(reason)
     error, notes, omitted = _is_error(event), outline.notes, outline.omitted
     if not error and CHUNK_FIELDS.isdisjoint(event):  # C16
         kind = event.get("type")
@@ -772,7 +789,7 @@ def _take(draft: Draft[Outline], event: Any) -> None:
         draft.note("unknown_event", f"unknown event {short(kind if name else event)}", name)
         return
     choices = _sound(draft, event, "choices", list, "choices") or []
-    if not error or choices or any(event.get(name) for name in ("id", "model", "usage")):
+    if not error or choices or any(event.get(name) for name in ANSWER_FIELDS):
         outline.started = True
         if outline.status == "empty":
             outline.status = "open"
@@ -805,10 +822,11 @@ def _done(draft: Draft[Outline]) -> None:
         outline.status = "complete"
 
 
-def _after_done(draft: Draft[Outline], event: dict[str, Any]) -> None:
+def _after_done(draft: Draft[Outline], event: Any) -> None:
     """C15: afterwards only usage is taken."""
     before = draft.tip
-    _usages(draft, event)
+    if isinstance(event, dict):
+        _usages(draft, event)
     if draft.tip is before or event.get("choices") or _is_error(event):
         draft.note("after_end", f"after [DONE]: {short(event)}", "chunk")
 
@@ -881,10 +899,10 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
         part = _logprobs(draft, part, _sound(draft, choice, "logprobs", dict, f"{place}.logprobs"))
     if not choice.keys() <= CHOICE_FIELDS:
         part = changed(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
-    reason = _sound(draft, choice, "finish_reason", str, f"{place}.finish_reason")
-    if reason is not None and reason not in UNSAID:  # C9
+    reason = whole(_sound(draft, choice, "finish_reason", str, f"{place}.finish_reason") or "")
+    if reason not in UNSAID:  # C9
         if part.finish_reason is None:
-            part = changed(part, finish_reason=whole(reason))
+            part = changed(part, finish_reason=reason)
         elif reason != part.finish_reason:
             draft.note(
                 "finish_reason_changed",
@@ -892,14 +910,14 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
                 f"choices[{index}].finish_reason",
             )
             if part.finish_reason == "stop":
-                part = changed(part, finish_reason=whole(reason))
+                part = changed(part, finish_reason=reason)
     outline.put(part)
     return bool(reason == "error")
 
 
 def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place: str) -> Part:
     """C3-C8, C12, C13: what one delta adds to its choice."""
-    if part.finish_reason is not None and any(delta.get(key) for key in (*TEXT_KEYS, "reasoning", "tool_calls")):
+    if part.finish_reason is not None and any(map(delta.get, CONTENT_KEYS)):
         draft.note("content_after_finish", f"content after finish_reason {short(part.finish_reason)}", place)  # C9
     if "reasoning" in delta or "reasoning_content" in delta:
         part = _reasoning(draft, part, delta, place)
@@ -949,7 +967,7 @@ def _append(draft: Draft[Outline], part: Part, key: str, text: str) -> Part:
 def _reasoning(draft: Draft[Outline], part: Part, delta: dict[str, Any], place: str) -> Part:
     """C5: one text, whichever keys it comes under."""
     texts = {}
-    for key in ("reasoning_content", "reasoning"):
+    for key in REASONING:
         text = _sound(draft, delta, key, str, f"{place}.delta.{key}")
         if text is not None:
             texts[key] = text
@@ -1019,12 +1037,23 @@ def _audio(draft: Draft[Outline], part: Part, audio: dict[str, Any], place: str)
 
 def _function_delta(draft: Draft[Outline], part: Part, call: dict[str, Any], place: str) -> Part:
     """C8: the legacy function_call: name once, arguments append."""
-    name = _sound(draft, call, "name", str, f"{place}.delta.function_call.name")
-    arguments = _sound(draft, call, "arguments", str, f"{place}.delta.function_call.arguments")
+    place = f"{place}.delta.function_call"
+    name = _sound(draft, call, "name", str, f"{place}.name")
     if name and part.function_name is None:
         draft.weigh_small(len(name))
         part = changed(part, function_name=whole(name))
-    return _append(draft, part, "function_call", arguments or "")
+    part = changed(part, function_extra=_keep(draft, part.function_extra, call, FUNCTION_FIELDS, f"{place}."))
+    return _append(draft, part, "function_call", _arguments(draft, call, place) or "")
+
+
+def _arguments(draft: Draft[Outline], function: dict[str, Any], place: str) -> str | None:
+    """C8: a piece of arguments; an object or array as JSON text."""
+    piece = function.get("arguments")
+    if not isinstance(piece, (dict, list)):
+        text: str | None = _sound(draft, function, "arguments", str, f"{place}.arguments")
+        return text
+    draft.note("arguments_not_text", "arguments is no text, written as JSON", f"{place}.arguments")
+    return encode(piece).decode() if not depth_exceeds(piece, draft.limits.depth) else None
 
 
 def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Part:
@@ -1034,9 +1063,9 @@ def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Pa
         return part
     function = _sound(draft, entry, "function", dict, f"{place}.function") or {}
     index = _number(entry.get("index"))
-    ident = _sound(draft, entry, "id", str, f"{place}.id") or None
-    name = _sound(draft, function, "name", str, f"{place}.function.name") or None
-    kind = _sound(draft, entry, "type", str, f"{place}.type") or None
+    ident = whole(_sound(draft, entry, "id", str, f"{place}.id") or "") or None
+    name = whole(_sound(draft, function, "name", str, f"{place}.function.name") or "") or None
+    kind = whole(_sound(draft, entry, "type", str, f"{place}.type") or "") or None
     call = _find_call(part, index, ident, name)
     if call is None:
         if (
@@ -1050,24 +1079,19 @@ def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Pa
     new: dict[str, Any] = {}
     if ident is not None and call.id is None:
         draft.weigh_small(len(ident))
-        new["id"] = whole(ident)
+        new["id"] = ident
     if kind is not None and call.type is None:
         draft.weigh_small(len(kind))
-        new["type"] = whole(kind)
+        new["type"] = kind
     if name is not None and name != call.name and (call.name is None or (not call.begun and ident is None)):  # C7
         draft.weigh_small(len(name))
-        new["name"] = whole((call.name or "") + name)
-    piece = function.get("arguments")
-    if isinstance(piece, (dict, list)):  # C8
-        draft.note("arguments_not_text", "arguments is no text, written as JSON", f"{place}.function.arguments")
-        piece = encode(piece).decode() if not depth_exceeds(piece, draft.limits.depth) else None
-    if isinstance(piece, str):
+        new["name"] = (call.name or "") + name
+    piece = _arguments(draft, function, f"{place}.function")
+    if piece is not None:
         _push(draft, part, part.call_slot(call), piece)
         new["begun"] = call.begun or bool(piece)
-    elif piece is not None:
-        _skip(draft, "arguments is a text", f"{place}.function.arguments", piece)
     new["extra"] = _keep(draft, call.extra, entry, CALL_FIELDS, f"{place}.")
-    new["function_extra"] = _keep(draft, call.function_extra, function, ("name", "arguments"), f"{place}.function.")
+    new["function_extra"] = _keep(draft, call.function_extra, function, FUNCTION_FIELDS, f"{place}.function.")
     call = changed(call, **new)
     return changed(part, calls=(*part.calls[: call.key], call, *part.calls[call.key + 1 :]), touched=call.key)
 
@@ -1096,6 +1120,9 @@ def _logprobs(draft: Draft[Outline], part: Part, logprobs: dict[str, Any] | None
         return part
     known = part.logprobs or {}
     for key, value in logprobs.items():
+        if not isinstance(value, list) and depth_exceeds(value, draft.limits.depth):
+            _skip(draft, "nested too deep", f"choices[{part.index}].logprobs.{key}", None)
+            continue
         if isinstance(value, list):
             slot = part.list("logprobs", whole(key))
             draft.push(slot, b"")
@@ -1229,13 +1256,14 @@ def running(events: Iterable[Any], state: State = State()) -> Iterator[tuple[Sta
 
     Each completion starts from `state`; a recording without any gives one last state.
     """
-    now = state
+    now, done = state, False
     for event in events:
         item = event_of(event)
-        if isinstance(item, dict) and _starts(now, item):
+        if isinstance(item, dict) and _starts(now, item, done=done):
             yield now, True
-            now = state
+            now, done = state, False
         now = step(now, item)
+        done |= item == "[DONE]"  # which a failed state does not take
         yield now, False
     yield now, True
 
@@ -1245,13 +1273,13 @@ def states(events: Iterable[Any], state: State = State()) -> Iterator[State]:  #
     return (now for now, ended in running(events, state) if ended)
 
 
-def _starts(state: State, chunk: Mapping[str, Any]) -> bool:
+def _starts(state: State, chunk: Mapping[str, Any], *, done: bool) -> bool:
     """C17: whether a chunk with choices begins the next completion."""
     outline = state._outline
     choices = chunk.get("choices")
     if not isinstance(choices, list) or not choices:
         return False
-    if outline.done or outline.status == "failed":
+    if done or outline.done or (outline.failure is not None and outline.failure.kind == "server"):
         return True
     ident = chunk.get("id")
     return (
@@ -1260,7 +1288,7 @@ def _starts(state: State, chunk: Mapping[str, Any]) -> bool:
         and bool(outline.id)
         and isinstance(ident, str)
         and ident not in ("", outline.id)
-        and any(isinstance(choice, dict) and not choice.get("finish_reason") for choice in choices)
+        and any(isinstance(choice, dict) and choice.get("finish_reason") in UNSAID_OR_NULL for choice in choices)
     )
 
 

@@ -309,6 +309,7 @@ NAMED: Final[dict[Kind, frozenset[str]]] = {
     "opaque": frozenset(),
 }
 MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
+CACHE_COUNTS: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 EVENT_FIELDS: Final = MESSAGE_FIELDS | {"delta"}  # of a message_delta
 
 
@@ -514,10 +515,11 @@ class _Opaque(Promise):
 
     def get(self) -> bytes:
         raw = decode(self._block.raw or b"{}")
+        raw.update(thaw(self._block.extra))  # of its deltas, so what is newer (M3)
         content = self._content.get()
         if content is not None:
             raw["content"] = content
-        return encode({**raw, **thaw(self._block.extra), **raw})
+        return encode(raw)
 
 
 # ------------------------------------------------------------------------------------------------ the reducer
@@ -597,10 +599,10 @@ def _take(draft: Draft[Outline], event: Any) -> None:
     if depth_exceeds(event, draft.limits.depth):
         reason = f"nested deeper than {draft.limits.depth}"
         raise Malformed(reason)
+    if not (isinstance(kind, str) and kind) and event.get("error") is not None:  # M13
+        _error(draft, event)
+        return
     if not isinstance(kind, str):
-        if event.get("error") is not None:  # M13
-            _error(draft, event)
-            return
         reason = "an event has a type"
         raise Malformed(reason, "type")
     handler = HANDLERS.get(kind)
@@ -820,7 +822,9 @@ def _merged(known: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
 
 def _has_cached(usage: Mapping[str, Any]) -> bool:
     """Whether input tokens may have moved to a cache count."""
-    return any(_is_positive(usage.get(name)) for name in ("cache_creation_input_tokens", "cache_read_input_tokens"))
+    split = usage.get("cache_creation")
+    counts = [*map(usage.get, CACHE_COUNTS), *(split.values() if isinstance(split, dict) else ())]
+    return any(map(_is_positive, counts))
 
 
 def _is_positive(count: Any) -> bool:

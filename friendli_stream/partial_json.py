@@ -632,15 +632,20 @@ def _text(buf: str, start: int) -> tuple[str, int, int, str]:
     last = len(buf) - 1
     end = TEXT_UNITS.match(buf, start, last).end()  # type: ignore[union-attr]  # it matches everywhere
     raw = buf[start:end]
-    piece = scanstring(raw + '"', 0)[0]
-    if end < last and buf[end] == '"':
+    closed = end < last and buf[end] == '"'
+    waits = end == last and "\ud800" <= raw[-1:] <= "\udbff"
+    # Halves that come raw belong together, as do escaped ones, but not one with the other.
+    piece = scanstring(whole(raw[: len(raw) - waits]) + '"', 0)[0]
+    if closed:
         return whole(piece), end + 1, last, ""
     known = BEGINNING_OF_ESCAPE.match(buf, end, last).end()  # type: ignore[union-attr]  # it matches everywhere
     reason = ""
     if known < last:
         reason = "invalid escape" if known > end else "control character in a string"
-    if "\ud800" <= piece[-1:] <= "\udbff":  # J3: a first half waits for its second
-        end -= 1 if raw[-1] == piece[-1] else 6
+    if waits:  # J3: a first half waits for its second
+        end -= 1
+    elif "\ud800" <= piece[-1:] <= "\udbff":
+        end -= 6
         piece = piece[:-1]
     return whole(piece), last + 1, known if reason else end, reason
 

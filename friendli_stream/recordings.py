@@ -190,6 +190,7 @@ def documents() -> sse.EventDecoder:
     return decoder
 
 
+OPENING: Final = (b"{", b"[")
 FIELDS: Final = (b"data", b"event", b"id", b"retry", b"")
 
 # A string of JSON, or the beginning of one: as it matches at every quote, it takes linear time.
@@ -208,14 +209,17 @@ class Blocks(sse.Lines):
     `depth`: brackets that the data so far leaves open. The next line may go on with the JSON, which no event stream
     has; or with a field, which is an event stream's own way (`plain` until its event ends). `document`: there was a
     line that no event stream has. From then on data that is no JSON is prose, and an event ends with its JSON.
+    `ended`: the data so far is whole JSON, so that more of it, or a second name (`named`), is of the next event.
     """
 
-    __slots__ = ("depth", "document", "plain")
+    __slots__ = ("depth", "document", "ended", "named", "plain")
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
         self.depth = 0
         self.document = False
+        self.ended = False
+        self.named = False
         self.plain = False
 
     def _fold(self, lines: list[bytes], *, safe: bool) -> list[sse.Block]:
@@ -227,8 +231,13 @@ class Blocks(sse.Lines):
         for line in lines:
             field, colon, _ = line.partition(b":")
             known = field in FIELDS if colon or not self.document else not line
+            again = field == b"event" and self.named
+            if self.ended and (again or (field == b"data" and line[5:].lstrip()[:1] in OPENING)):
+                self.ended = self.named = False
+                yield b""
+            self.named |= field == b"event"
             if not line:
-                self.depth, self.plain = 0, False
+                self.depth, self.ended, self.named, self.plain = 0, False, False, False
                 yield line
             elif known and self.depth > 0:
                 self.depth, self.plain = 0, True
@@ -248,13 +257,15 @@ class Blocks(sse.Lines):
 
     def _data(self, line: bytes) -> Iterator[bytes]:
         value = line[5:].strip()
-        if value.startswith((b"{", b"[")):
+        if value[:1] in OPENING:
             self.depth = nesting(value)
         elif self.document:
             return
         yield line
         if self.document and self.depth <= 0:
             yield b""
+        else:
+            self.ended = self.depth <= 0 and value[:1] in OPENING
 
 
 # ------------------------------------------------------------------------------------------------ JSON

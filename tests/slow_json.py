@@ -183,6 +183,8 @@ class _Reader:
             if char == "\\":
                 char = self.expect('"\\/bfnrtu')
                 char = chr(int("".join(self.expect(HEX) for _ in range(4)), 16)) if char == "u" else ESCAPES[char]
+            elif "\udc00" <= char <= "\udfff" or ("\ud800" <= char <= "\udbff" and self.at < len(self.text)):
+                char = "\ufffd"  # a raw half that is alone: an escape is no other half for it
             units.append(char)
 
     def number(self) -> Any:

@@ -886,7 +886,7 @@ HOSTILE: tuple[JSON, ...] = (
     *("", "0", "[DONE]", "null", "error", '{"a": 1', "a" * 300, "\ud83d", "\ude00", "\ude00\ud83d", "\x00"),
     *([], {}, [[]], [None], {"": None}, {"error": {}}, {"type": "text"}, {"type": "x", "input": []}),
     *({"message": 1}, {"index": "0"}, {"\ud83d": {"\ude00": "\ud83d"}}),
-    *(nested(30), nested(198), nested(201), nested(210)),
+    *(nested(30), nested(198), nested(201), nested(210), nested(400)),
 )
 WORDS = (  # noqa: SIM905  words
     "type index delta message content_block content text thinking signature partial_json citation citations input "

@@ -257,6 +257,13 @@ def test_function_call():
     assert message.function_call == chat.FunctionCall("f", "{}")
     assert message.to_dict()["function_call"] == {"name": "f", "arguments": "{}"}
     assert run(chunk(choice({"tool_calls": [], "function_call": None}))).snapshot.tool_calls == ()
+    odd = [{"name": "f", "arguments": {"a": 1}, "sig": "S"}, {"sig": "T", "arguments": 5}]
+    state = run(*[chunk(choice({"function_call": call})) for call in odd])
+    assert codes(state) == ["arguments_not_text", "malformed_event"]
+    assert state.snapshot.choices[0].message.function_call.extra == {"sig": "T"}
+    expected = {"name": "f", "arguments": '{"a":1}', "sig": "T"}
+    assert state.snapshot.choices[0].message.to_dict()["function_call"] == expected
+    assert chat.State.from_json(state.to_json()).snapshot == state.snapshot
 
 
 def test_finish_reason():
@@ -267,6 +274,8 @@ def test_finish_reason():
     )
     assert (state.result().choices[0].finish_reason, state.result().text) == ("length", "aaaaaab")
     assert codes(state) == ["content_after_finish", "finish_reason_changed"]
+    for late in ({"function_call": {"name": "f"}}, {"audio": {"data": "d"}}, {"reasoning": "r"}):
+        assert codes(run(STOP, chunk(choice(late)))) == ["content_after_finish"]
     assert (
         run(STOP, tools(tool(0, "a", "f", "{}"), finish="tool_calls")).result().choices[0].finish_reason == "tool_calls"
     )
@@ -428,6 +437,21 @@ def test_errors(event):
     assert caught.value.message == "m"
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [{"x_groq": {"usage": {"total_tokens": 1}}}, {"system_fingerprint": "fp"}, {"service_tier": "s"}, {"created": 7},
+     {"id": "c1"}, {"model": "n"}, {"usage": {"total_tokens": 1}}],
+)  # fmt: skip
+def test_what_an_error_chunk_carries_besides(beside):
+    """C14: all of it is folded first."""
+    chunk_of = {"error": {"message": "x"}, "provider": "P", **beside}
+    state = run(content("a"), chunk_of)
+    other = run(content("a"), {"provider": "P", "object": "chat.completion.chunk", **beside})
+    assert isinstance(state.error, ServerError)
+    assert state.snapshot == other.snapshot
+    assert state.snapshot.extra["provider"] == "P"
+
+
 def test_finish_reason_error():
     """C14: finish_reason "error" is one."""
     assert isinstance(run(chunk(choice({"content": "a"}, finish="error"))).error, ServerError)
@@ -483,6 +507,12 @@ def test_done():
     assert codes(state) == ["missing_finish_reason", "after_end", "after_end"]
 
 
+@pytest.mark.parametrize("late", ["bye", None, 5, ["x"], {"type": "x"}, content("b")], ids=repr)
+def test_anything_after_done(late):
+    """C15: whatever comes after [DONE] is noted as that, whether it is a chunk or not."""
+    assert codes(run(content("a"), STOP, DONE, late)) == ["after_end"]
+
+
 def test_unknown_event():
     """C16: what has none of the fields of a chunk is noted; a ping is nothing."""
     state = run({"type": "odd"}, {"x": 1}, {"type": "ping"}, 5)
@@ -504,6 +534,25 @@ def test_states():
     assert [s.snapshot.text for s in chat.states([other, content("b"), STOP, other])] == ["zbz"]
     assert [c.text for c in chat.fold_all([content("a"), STOP, DONE])] == ["a"]
     assert chat.fold([content("a"), STOP]).text == "a"
+
+
+def test_a_failure_that_no_server_sent_ends_no_completion():
+    """C17: each recorded stream is one: what strict mode or a limit refused goes on to its [DONE]."""
+    stream = [content("aaa"), chunk(choice({"content": "b"}, index=None)), content("ccc"), content("ddd"), STOP, DONE]
+    for options in ({"strict": True}, {"limits": Limits(text=5)}):
+        start = chat.State(**options)
+        assert [state.status for state in chat.states(stream, start)] == ["failed"]
+        assert [state.status for state in chat.states([*stream, *stream], start)] == ["failed", "failed"]
+        first, second = chat.states([*stream, content("x"), STOP], start)
+        assert (first.status, second.result().text) == ("failed", "x")
+
+
+def test_a_reason_that_says_nothing_begins_the_next_one():
+    """C9, C17: "null" and "" are no finish_reason where the next completion begins either."""
+    for nothing in (None, "", "null"):
+        first, second = ([chunk(choice({"content": "a"}, finish=nothing), id=name), chunk(choice({}, finish="stop"), id=name)]
+                         for name in "xy")  # fmt: skip
+        assert [state.result().id for state in chat.states([*first, *second])] == ["x", "y"]
 
 
 def test_inputs():
@@ -565,6 +614,36 @@ def test_to_request():
         choices[3].message.to_request()
 
 
+def test_to_request_says_reasoning_once_and_nothing_empty():
+    """design.md: one reasoning field, empty texts dropped."""
+    both = run(chunk(choice({"reasoning": "a", "reasoning_content": "b", "content": "x"}, finish="stop"))).result()
+    assert both.to_request() == {"role": "assistant", "content": "x", "reasoning_content": "b"}
+    assert both.to_dict()["choices"][0]["message"]["reasoning"] == "a"
+    empty = {"reasoning_content": "", "refusal": "", "content": "x"}
+    assert run(chunk(choice(empty, finish="stop"))).result().to_request() == {"role": "assistant", "content": "x"}
+    other = run(chunk(choice({"reasoning": "a", "content": ""}, finish="stop"))).result()
+    assert other.to_request() == {"role": "assistant", "content": None, "reasoning": "a"}
+
+
+def test_names_with_half_a_character():
+    """C6, C7, C9, B1: an equal repeat is a repeat, whatever it is made of."""
+    name = {"index": 0, "function": {"name": "f\ud83d"}}
+    assert calls(run(tools(name), tools(name))) == [(None, "f\ufffd", "")]
+    same = tool(0, "i\ud83d", "f", "{")
+    assert calls(run(tools(same), tools(same))) == [("i\ufffd", "f", "{{")]
+    end = chunk(choice({}, finish="x\ud83d"))
+    assert codes(run(end, end)) == []
+
+
+def test_padding_is_dropped_everywhere():
+    """C13: obfuscation comes out nowhere."""
+    entry = tool(0, "i", "f", "{}", obfuscation="q")
+    entry["function"]["obfuscation"] = "k"
+    delta = {"tool_calls": [entry], "function_call": {"name": "g", "obfuscation": "j"}, "obfuscation": "d"}
+    state = run(chunk(choice(delta, obfuscation="y"), obfuscation="z"))
+    assert b"obfuscation" not in state.snapshot.to_json()
+
+
 def test_events_of_an_sdk():
     """An SDK's objects are their chunks, as they are and in `fold`."""
 
@@ -620,6 +699,49 @@ def test_limits(limits, event):
     assert state.snapshot.text == "a"
     with pytest.raises(LimitExceeded):
         state.result()
+
+
+def deep(levels):
+    value = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("levels", [201, 300, 1010])
+@pytest.mark.parametrize("like_before", [False, True])
+def test_too_deep_wherever_it_stands(levels, like_before):
+    """C2, B4, law 8: what is nested too deep is noted and dropped, the rest is folded, and the state can be saved."""
+    for place in ("usage", "x", "choice", "logprobs", "delta", "call", "function", "function_call", "audio", "details"):
+        call = tool(0, "i", "f", "{")
+        top, inner, more = {}, {"content": "a"}, {}
+        if place in {"usage", "x"}:
+            top[place] = {"x": deep(levels)}
+        elif place == "choice":
+            more["x"] = deep(levels)
+        elif place == "logprobs":
+            more["logprobs"] = {"m": deep(levels)}
+        elif place in {"call", "function"}:
+            inner["tool_calls"] = [call]
+            (call if place == "call" else call["function"])["x"] = deep(levels)
+        elif place == "details":
+            inner["reasoning_details"] = [deep(levels)]
+        else:
+            inner["x" if place == "delta" else place] = {"name": "n", "x": deep(levels)}
+        usual = chunk(choice({"content": "b"}), usage={"total_tokens": 1})
+        state = run(*[usual] * (3 * like_before), chunk(choice(inner, **more), **top))
+        assert codes(state) == ["malformed_event"], place
+        assert state.snapshot.text.endswith("a")
+        assert chat.State.from_json(state.to_json()) == state
+        state.snapshot.to_json()
+
+
+def test_usage_keys_are_counted_on_either_road():
+    """B4, law 10: whether usage has too many keys never depends on what came before it, or on who saved the state."""
+    first, more = (chunk(choice({"content": "a"}), usage=usage) for usage in ({"a": 1}, {"a": 1, "b": 2, "d": 3}))
+    state = run(first, first, limits=Limits(extra_keys=2))
+    for one in (state, chat.State.from_json(state.to_json())):
+        assert chat.step(one, more).error.limit == "extra_keys"
 
 
 def test_too_deep():

@@ -138,6 +138,9 @@ def test_compaction():
     assert run(*events, *pieces).snapshot.content[0].raw == {"type": "compaction", "content": "ab"}
     started = run(start(), block(0, type="compaction", content="so "), *pieces)  # M2: what the start holds is kept
     assert started.snapshot.content[0].raw == {"type": "compaction", "content": "so ab"}
+    sealed = [delta(0, "compaction_delta", content="a", encrypted=secret) for secret in ("E1", "E2", None)]
+    state = run(start(), block(0, type="compaction", content=None, encrypted=None), *sealed)
+    assert state.snapshot.content[0].raw == {"type": "compaction", "content": "aaa", "encrypted": "E2"}
 
 
 def test_tool_input():
@@ -195,6 +198,23 @@ def test_start_input():
     assert codes(state) == [("input_twice", "content[0].input")]
     other = run(start(), block(0, type="novel_use", input={"b": 2}), stop(0)).snapshot.content[0]
     assert (other.type, other.input, other.id) == ("novel_use", {"b": 2}, None)
+
+
+def test_an_input_is_read_along_its_line(monkeypatch):
+    """J8, J11: white space that may become an input is not joined at each reading, nor a start's input parsed again."""
+    state = run(start(), block(0, **TOOL), block(1, **TOOL, caller=1), stop(1))
+    whole = state.snapshot.content[1].partial_input
+    with monkeypatch.context() as patch:
+        patch.setattr("friendli_stream._inputs.Raw.get", None)
+        for piece in (" ", "\n", " ", "1", "2"):
+            state = messages.step(state, args(0, piece))
+            assert (state.snapshot.content[0].input_state, state.snapshot.content[0].partial_input) == (
+                "incomplete",
+                None,
+            )
+    ended = messages.step(state, stop(0)).snapshot.content
+    assert (ended[0].input_state, ended[0].partial_input) == ("invalid", 12)
+    assert ended[1].partial_input is whole
 
 
 @pytest.mark.parametrize("text", ["nul", "12", "-", "tr"])
@@ -313,6 +333,8 @@ def test_message_delta():
     [({"output_tokens": 7}, {"input_tokens": 5, "output_tokens": 7}), ({"input_tokens": None}, {"input_tokens": 5}),
      ({"input_tokens": 0}, {"input_tokens": 5}), ({"input_tokens": 2}, {"input_tokens": 2}),
      ({"input_tokens": 0, "cache_read_input_tokens": 5}, {"input_tokens": 0, "cache_read_input_tokens": 5}),
+     ({"input_tokens": 0, "cache_creation": {"1h": 0}}, {"input_tokens": 5, "cache_creation": {"1h": 0}}),
+     ({"input_tokens": 0, "cache_creation": {"1h": 5}}, {"input_tokens": 0, "cache_creation": {"1h": 5}}),
      ({"server_tool_use": {"web": 1}}, {"input_tokens": 5, "server_tool_use": {"web": 1}})],
 )  # fmt: skip
 def test_usage(later, expected):
@@ -400,7 +422,8 @@ def test_server_error():
         "req_1",
         error,
     )
-    assert run({"error": "gone"}).error.message == "gone"
+    for kind in ("", None, 5):
+        assert run({"type": kind, "error": "gone"}).error.message == "gone"
     assert run({"error": {"message": "m", "code": 7}}).error.code == 7
     assert run({"error": "gone"}).snapshot is None
     assert pickle.loads(pickle.dumps(got)).message == "full"

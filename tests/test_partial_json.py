@@ -452,6 +452,25 @@ def test_halves_fed_one_by_one_are_one_character():
     assert 3 == caught.value.position
 
 
+HALVES = ["\ud83d", "\ude00", "\\ud83d", "\\ude00", "a"]
+
+
+@pytest.mark.parametrize("units", list(itertools.product(HALVES, repeat=3)), ids=lambda units: ascii("".join(units)))
+def test_raw_halves_and_escaped_ones(units):
+    """B1, J3: halves join raw with raw and escaped with escaped, as in the text that comes out, however it is cut."""
+    text = '{"' + "".join(units) + '": "' + "".join(units) + '"}'
+    whole = fed(text).text
+    expected = PartialJSON()
+    expected.feed(whole)
+    assert fed(text).finish() == fed(text).value == expected.finish() == expected.value
+    for at in range(len(text)):
+        parts = fed(text[:at])
+        parts.value  # noqa: B018  scans
+        parts.feed(text[at:])
+        assert expected.value == parts.value
+        assert [expected.value] == rebuilt(fed(text[:at], text[at:]).changes())
+
+
 def test_lone_surrogate_escapes_beside_long_integers():
     """J2, B2: neither is lost where the other sends the text another way."""
     for escape in ("\\ud83d", "\\uDE00"):
