@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import orjson
 
 from friendli_stream.errors import IncompleteJSON, InvalidJSON
-from friendli_stream.wire import decode_exact, whole
+from friendli_stream.wire import decode_exact, paired, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -203,7 +203,7 @@ class PartialJSON:
         if self._error is None and self.state == "invalid":
             reason, behind = self._stack[0][1]
             text = "".join(self._old)
-            self._error = InvalidJSON(reason, len(_pairs(text[: len(text) - behind])))
+            self._error = InvalidJSON(reason, len(paired(text[: len(text) - behind])))
         return self._error
 
     def _forget(self) -> None:
@@ -648,11 +648,6 @@ def _text(buf: str, start: int) -> tuple[str, int, int, str]:
         end -= 6
         piece = piece[:-1]
     return whole(piece), last + 1, known if reason else end, reason
-
-
-def _pairs(text: str) -> str:
-    """The text with first and second halves next to each other joined."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _scalar(buf: str, start: int) -> tuple[Any, int, bool, str]:

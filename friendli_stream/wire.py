@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cattrs import Converter
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "encode_exact",
     "event_of",
     "has_long_number",
+    "paired",
     "whole",
 ]
 
@@ -99,29 +102,38 @@ def encode(value: Any) -> bytes:
     Raises TypeError for what is no JSON value, RecursionError beyond the interpreter's depth.
     """
     try:
-        return orjson.dumps(value, option=_PLAIN)
+        return _fitted(orjson.dumps(value, option=_PLAIN))
     except TypeError:
-        plain = _plain(value)
-    try:  # one way to write a float, with a lone surrogate beside it or without
-        return orjson.dumps(plain)
-    except TypeError:
-        return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
+        return _written(_plain(value, whole), ensure_ascii=False)
 
 
 def encode_exact(value: Any) -> bytes:
     """`encode`, but a lone surrogate comes back from `decode` as it was."""
     try:
-        return orjson.dumps(value, option=_PLAIN)
+        return _fitted(orjson.dumps(value, option=_PLAIN))
     except TypeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return _written(_plain(value, paired), ensure_ascii=True)
 
 
-def _plain(value: Any) -> Any:
-    """A copy of JSON types only, with whole strings."""
+def _fitted(data: bytes) -> bytes:
+    """A copy as large as it is long: what orjson returns may hold 4 KB for a few characters, 64 KB for 5,000."""
+    return b"".join((data, b""))
+
+
+def _written(plain: Any, *, ensure_ascii: bool) -> bytes:
+    """By orjson, if it can: a float is then written in one way, with a lone surrogate beside it or without."""
+    try:
+        return _fitted(orjson.dumps(plain))
+    except TypeError:
+        return json.dumps(plain, ensure_ascii=ensure_ascii, separators=(",", ":")).encode()
+
+
+def _plain(value: Any, text: Callable[[str], str]) -> Any:
+    """A copy of JSON types only, its strings as `text` makes them."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        return whole(str(value))
+        return text(str(value))
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, dict):
@@ -130,10 +142,10 @@ def _plain(value: Any) -> Any:
             if not isinstance(key, str):
                 message = f"a key of a JSON object is a string, not {type(key).__name__}"
                 raise TypeError(message)
-            plain[whole(key)] = _plain(item)
+            plain[text(key)] = _plain(item, text)
         return plain
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(item, text) for item in value]
     message = f"not a JSON value: {type(value).__name__}"
     raise TypeError(message)
 
@@ -160,6 +172,11 @@ def depth_exceeds(value: Any, limit: int) -> bool:
             return True
         level = inner
     return False
+
+
+def paired(text: str) -> str:
+    """The text with halves of a surrogate pair joined, and lone ones as they are."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def whole(text: str) -> str:

@@ -5,6 +5,7 @@ import datetime as dt
 import enum
 import json
 import math
+import tracemalloc
 
 import attrs
 import cattrs
@@ -90,6 +91,21 @@ def test_a_value_is_written_in_one_way(value):
         for told in (value, ["\ud83d", value], [10**30, value]):
             data = write(told)
             assert write(wire.decode(data)) == data
+
+
+@pytest.mark.parametrize("write", [wire.encode, wire.encode_exact])
+@pytest.mark.parametrize("length", [1, 900, 5_000])
+def test_what_is_written_holds_no_more_than_its_text(write, length):
+    """B4: a kept value takes the memory of its characters, not of the room it was written in."""
+    kept = []
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            kept.append(write(["a" * length]))  # noqa: PERF401  as they arrive
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < len(kept) * (length + 150)
 
 
 def test_encode_floats_that_are_none():
