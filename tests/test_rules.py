@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import math
 import sys
 from collections.abc import Iterator
 from random import Random
@@ -13,7 +14,7 @@ from typing import Any
 import attrs
 import pytest
 
-from friendli_stream import Limits, ServerError, StreamError, chat, messages
+from friendli_stream import InvalidState, LimitExceeded, Limits, ServerError, StreamError, chat, messages
 from tests.tell import (
     CHAT,
     MESSAGES,
@@ -64,6 +65,31 @@ def test_a_value_built_by_hand_shares_nothing(value: Any) -> None:
     for thing in (given, built.extra, built.to_dict()):
         spoil(thing)
     assert built.extra == {"x": [1, {"y": "\ufffd"}], "z": {"z": [2]}}
+
+
+HALVES: list[Any] = [
+    messages.TextBlock(0, "a\ud83d", ["a\ud83d"]),
+    messages.ThinkingBlock(0, "a\ud83d", "a\ud83d"),
+    messages.ToolUseBlock(0, input_json='{"a": "a\ud83d'),
+    chat.ChatMessage(content="a\ud83d", reasoning_content="a\ud83d", refusal="a\ud83d"),
+    chat.FunctionCall("f", "a\ud83d"),
+    chat.ToolCall(arguments="a\ud83d"),
+]
+
+
+@pytest.mark.parametrize("value", HALVES, ids=lambda value: type(value).__name__)
+def test_texts_given_by_hand_come_out_whole(value: Any) -> None:
+    """B1: in a value built by hand too, a lone half of a text is U+FFFD."""
+    assert "a\ufffd" in json.dumps(value.to_dict(), ensure_ascii=False).encode().decode()
+
+
+def test_a_list_given_by_hand_is_copied() -> None:
+    """B3: of a list that a value is built with nothing is kept."""
+    given: list[Any] = [[1], {"a": [2]}]
+    block = messages.TextBlock(0, "a", given)
+    for thing in (given, block.citations):
+        spoil(thing)
+    assert block.citations == [[1], {"a": [2]}]
 
 
 def test_calls_come_out_as_they_appeared_where_one_has_no_index() -> None:
@@ -158,7 +184,7 @@ def row(rng: Random, fmt: Format) -> list[Event]:
                 event["message"]["id"] = name
         events += told
     for choice in (choice for event in events if has_choices(event) for choice in event["choices"]):
-        if choice.get("finish_reason") == "null" or rare(rng, 6):
+        if rare(rng, 6):
             choice["finish_reason"] = rng.choice((None, "stop"))
     return events
 
@@ -423,3 +449,208 @@ def test_all_that_comes_out_is_whole(fmt: Format) -> None:
         assert CHANGED & noted(state) == CHANGED & noted(fold(told))
         one, other = (fold(with_halves(told, half, strings=False)).snapshot for half in ("\ud83d", "\ufffd"))
         assert one is other is None or attrs.evolve(one, usage=None) == attrs.evolve(other, usage=None)
+        saved = json.loads(fold(told).to_json())
+        for name in [name for name, item in saved["outline"].items() if isinstance(item, str)]:
+            lie = saved | {"outline": saved["outline"] | {name: saved["outline"][name] + "\ud83d"}}
+            with pytest.raises(InvalidState):
+                fmt.module.State.from_json(json.dumps(lie))
+
+
+@both_formats
+def test_numbers_that_no_json_has(fmt: Format) -> None:
+    """B2: an infinity or NaN in a line is no JSON: it is noted, and nothing of the line is folded."""
+    for seed in range(10):
+        _, event, state = cut_short(Random(seed), fmt)
+        for word in ("1e400", "-1e999", "NaN", "Infinity", "-Infinity"):
+            after = fmt.module.step_json(state, json.dumps({**event, "x": "?"}).replace('"?"', word))
+            assert noted(after) == noted(state) | {"malformed_event"}
+            assert after.snapshot == state.snapshot
+
+
+@both_formats
+def test_numbers_that_json_cannot_write(fmt: Format) -> None:
+    """B2: NaN and infinities that a caller decoded are null beside integers of any size; what has no digits is refused."""
+    event: Any = {"type": "message_delta"} if fmt is MESSAGES else {"id": "c"}
+    state = fmt.module.step(fmt.module.State(), {**event, "x": [math.nan, -math.inf, 2**80]})
+    assert state.snapshot.extra == {"x": [None, None, 2**80]}
+    for name in ("x", "created", "usage"):
+        number = {"x_tokens": 10**5000} if name == "usage" else 10**5000
+        after = fmt.module.step(state, {**event, name: number})
+        assert noted(after) >= {"malformed_event"} or name == "created"
+        json.dumps(after.snapshot.to_dict())
+        assert fmt.module.State.from_json(after.to_json()) == after
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+def used(state: Any) -> int:
+    """What a state without a limit of its own has taken of Limits.text."""
+    return Limits().text - int(json.loads(state.to_json())["room"])
+
+
+def long_strings(item: Any) -> int:
+    """The characters of all strings and keys of a result, but for the first 1,024 of each."""
+    if isinstance(item, dict):  # what is certain of an input is in its text too; a finish_reason is not weighed
+        left_out = {"finish_reason"} | ({"input"} if "partial_json" in item else set())
+        items = [inner for key, inner in item.items() if key not in left_out]
+        return sum(map(long_strings, [*item, *items]))
+    if isinstance(item, list):
+        return sum(map(long_strings, item))
+    return max(len(item) - 1024, 0) if isinstance(item, str) else 0
+
+
+@both_formats
+def test_all_that_is_kept_weighs(fmt: Format) -> None:
+    """B4: whatever string of an event is long, all that comes out has been weighed; one character less is refused."""
+    for seed in range(40):
+        told = with_halves(fmt.told(Random(seed)), "y" * 20_000)
+        state = functools.reduce(fmt.module.step, told, fmt.module.State())
+        if state.snapshot is None:
+            continue
+        assert long_strings(state.snapshot.to_dict()) <= used(state)
+        refused = functools.reduce(fmt.module.step, told, fmt.module.State(limits=Limits(text=used(state) - 1)))
+        assert isinstance(refused.error, LimitExceeded)
+
+
+def test_the_type_of_a_tool_weighs() -> None:
+    """B4: a block's type is kept, so it weighs where it is no short one."""
+    head = {"type": "x" * 5000, "input": {}}
+    state = messages.step(messages.State(), {"type": "content_block_start", "index": 0, "content_block": head})
+    assert used(state) == 5000 - 1024
+
+
+SAID: dict[str, tuple[Format, Any]] = {
+    "message": (MESSAGES, lambda fields: {"type": "message_delta", "delta": fields}),
+    "completion": (CHAT, lambda fields: {"id": "c"} | fields),
+    "choice": (CHAT, lambda fields: {"choices": [{"index": 0} | fields]}),
+    "chat message": (CHAT, lambda fields: {"choices": [{"index": 0, "delta": fields}]}),
+}
+
+
+@pytest.mark.parametrize("place", SAID)
+def test_an_extra_weighs_what_it_is(place: str) -> None:
+    """B4: an unknown field weighs its key, its JSON and 32; said again what it is then; what has a name little."""
+    fmt, event = SAID[place]
+    step = fmt.module.step
+    state = step(fmt.module.State(), event({}))
+    first = step(state, event({"x_new": "a" * 10}))
+    assert used(first) - used(state) == len("x_new") + len('"aaaaaaaaaa"') + 32
+    assert used(step(first, event({"x_new": "b" * 15}))) - used(first) == 5
+    assert used(step(first, event({"x_new": "b" * 5}))) - used(first) == -5
+    for name in ("stop_reason", "system_fingerprint"):
+        once = step(state, event({name: "y" * 2000}))
+        assert used(step(step(once, event({name: "z" * 2000})), event({name: "y" * 2000}))) == used(once)
+
+
+def several(n: int, by: Any) -> Fields:
+    """So many unknown fields."""
+    return {f"x_{i}": by(i) for i in range(n)}
+
+
+MIXED: dict[str, tuple[Format, str, Any]] = {
+    "calls of two choices": (
+        CHAT,
+        "tool_calls",
+        lambda n: [
+            {"choices": [{"index": i % 2, "delta": {"tool_calls": [{"index": i, "function": {"name": "f"}}]}}]}
+            for i in range(n)
+        ],
+    ),
+    "lists": (CHAT, "extra_keys", lambda n: [SAID["chat message"][1](several(n, lambda i: [i]))]),
+    "fields, then lists": (
+        CHAT,
+        "extra_keys",
+        lambda n: [SAID["chat message"][1](several(n, lambda i: [i] if i > 2 else i))],
+    ),
+    "lists, then fields": (
+        CHAT,
+        "extra_keys",
+        lambda n: [SAID["chat message"][1](several(n, lambda i: [i] if i < 3 else i))],
+    ),
+    "counts": (
+        CHAT,
+        "extra_keys",
+        lambda n: [{"id": "c", "usage": several(n, int) | dict.fromkeys(chat.USAGE_FIELDS, 1)}],
+    ),
+    "counts of a message": (
+        MESSAGES,
+        "extra_keys",
+        lambda n: [{"type": "message_delta", "usage": several(n, int) | dict.fromkeys(messages.USAGE_FIELDS, 1)}],
+    ),
+    "the length of counts": (
+        MESSAGES,
+        "extra_keys",
+        lambda n: [{"type": "message_delta", "usage": {"x": "y" * 250 * n}}],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_what_is_counted_together(case: str) -> None:
+    """B4: five are kept, however they are mixed, and may be said again; one more fails the state."""
+    fmt, name, events = MIXED[case]
+    state = fmt.module.State(limits=Limits(**{name: 5}))
+    assert functools.reduce(fmt.module.step, events(5) * 2, state).status != "failed"
+    beyond = functools.reduce(fmt.module.step, events(6), state)
+    assert isinstance(beyond.error, LimitExceeded)
+    assert beyond.error.limit == name
+
+
+def beside(**fields: Any) -> Event:
+    """A chunk with a text, and something beside it in the delta."""
+    return {"id": "c", "choices": [{"index": 0, "delta": {"content": "a"} | fields}]}
+
+
+DEEP: dict[str, tuple[Format, Any]] = {
+    "message": (MESSAGES, lambda value: {"type": "message_delta", "x": value}),
+    "usage of a message": (MESSAGES, lambda value: {"type": "message_delta", "usage": {"x": value}}),
+    "chunk": (CHAT, lambda value: beside() | {"x": value}),
+    "usage": (CHAT, lambda value: beside() | {"usage": {"x": value}}),
+    "choice": (CHAT, lambda value: {"choices": [beside()["choices"][0] | {"x": value}]}),
+    "delta": (CHAT, lambda value: beside(x=value)),
+    "list": (CHAT, lambda value: beside(x=["b", value])),
+    "part": (CHAT, lambda value: beside(content=["a", {"type": "x", "x": value}])),
+    "audio": (CHAT, lambda value: beside(audio={"x": value})),
+    "logprobs": (CHAT, lambda value: {"choices": [beside()["choices"][0] | {"logprobs": {"content": [value]}}]}),
+    "a field of logprobs": (
+        CHAT,
+        lambda value: {"choices": [beside()["choices"][0] | {"logprobs": {"x": {"x": value}}}]},
+    ),
+    "call": (CHAT, lambda value: beside(tool_calls=[{"index": 0, "x": value}])),
+    "function": (CHAT, lambda value: beside(tool_calls=[{"index": 0, "function": {"x": value}}])),
+    "arguments": (CHAT, lambda value: beside(tool_calls=[{"index": 0, "function": {"arguments": {"x": value}}}])),
+}
+
+
+def test_how_deep_an_error_may_be() -> None:
+    """B4, C14: the raw event of an error is kept, wide or not, unless it is nested deeper than the limit."""
+    for value, kept in (([[]] * 300, True), ([[[[]]]], False)):
+        event = {"error": "no", "x": value}
+        error = chat.step(chat.State(limits=Limits(depth=4)), event).error
+        assert isinstance(error, ServerError)
+        assert error.raw == (event if kept else None)
+
+
+@pytest.mark.parametrize("limit", [8, 200])
+@pytest.mark.parametrize("place", DEEP)
+def test_how_deep_a_kept_value_may_be(place: str, limit: int) -> None:
+    """B4, M15, C2: up to about the limit, wide or not; what is deeper is noted, and of a chunk the rest is folded."""
+    fmt, event = DEEP[place]
+
+    def folded(levels: int, width: int) -> tuple[bool, Any]:
+        inner: Any = "core"
+        for _ in range(levels):
+            inner = [inner]
+        state = fmt.module.step(fmt.module.State(limits=Limits(depth=limit)), event(["b"]))
+        state = fmt.module.step(state, event([inner, *[[]] * width]))
+        return state.snapshot is not None and b"core" in state.snapshot.to_json(), state
+
+    deepest = {max(n for n in range(limit - 5, limit + 5) if folded(n, width)[0]) for width in (0, 300)}
+    assert len(deepest) == 1
+    assert limit - 4 <= deepest.pop() < limit
+    kept, state = folded(limit, 0)
+    assert not kept
+    assert state.status != "failed"
+    assert noted(state) & {"malformed_event", "arguments_not_text"}
+    assert fmt is MESSAGES or state.snapshot.text in {"aa", "aaaa"}
