@@ -15,7 +15,7 @@ import attrs
 from friendli_stream._fragments import Promise
 from friendli_stream.wire import decode, encode, whole
 
-__all__ = ["NO_EXTRA", "Extra", "Lazy", "WithExtra", "extra_field", "lazy", "plain", "thaw"]
+__all__ = ["NO_EXTRA", "Extra", "Lazy", "WithExtra", "extra_field", "freeze", "lazy", "plain", "thaw"]
 
 Extra = dict[str, bytes]  # unknown fields, each as the JSON that came (B3); replaced, never changed
 NO_EXTRA: Final[Extra] = {}  # so that one serves all that have none
@@ -29,14 +29,15 @@ def plain(value: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    """A field as a caller gives it: strings whole (B1), lists as JSON (B3)."""
+    """A field as a caller gives it: strings whole (B1), lists and objects as JSON (B3)."""
     if isinstance(value, str):
         return whole(value)
-    return encode(value) if isinstance(value, list) else value
+    return encode(value) if isinstance(value, (list, dict)) else value
 
 
-def _freeze(fields: Mapping[str, Any]) -> Extra:
-    return {key: value if type(value) is bytes else encode(value) for key, value in fields.items()}
+def freeze(fields: Mapping[str, Any]) -> Extra:
+    """Unknown fields as a caller gives them."""
+    return {whole(key): value if type(value) is bytes else encode(value) for key, value in fields.items()}
 
 
 def thaw(fields: Extra) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def lazy(default: Any = attrs.NOTHING, **options: Any) -> Any:
 
 def extra_field() -> Any:
     """The field of unknown fields: a mapping is copied in, JSON by JSON."""
-    return attrs.field(factory=dict, converter=_freeze, eq=thaw, hash=False, alias="extra")
+    return attrs.field(factory=dict, converter=freeze, eq=thaw, hash=False, alias="extra")
 
 
 def _built(cls: Callable[..., Any], values: dict[str, Any]) -> Any:

@@ -35,7 +35,7 @@ from friendli_stream._fragments import (
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
 from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short, taken
-from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
+from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, freeze, lazy, plain, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
 __all__ = [
@@ -60,11 +60,13 @@ __all__ = [
 # ------------------------------------------------------------------------------------------------ the values
 
 
-def extra_of(value: Any) -> dict[str, Any]:
-    """The fields of an Extra, or of a promise of one; a mapping built by hand is copied."""
-    if isinstance(value, Promise):
-        value = value.get()
-    return {key: decode(item) if type(item) is bytes else item for key, item in value.items()}
+def _extra_of(value: Any) -> dict[str, Any]:
+    """The fields of an Extra, or of a promise of one."""
+    return thaw(value.get() if isinstance(value, Promise) else value)
+
+
+def _extra_in(value: Any) -> Any:
+    return value if isinstance(value, Promise) else freeze(value)
 
 
 REASONING: Final = ("reasoning_content", "reasoning")
@@ -160,7 +162,7 @@ class ChatMessage(Lazy):
     _refusal: str | None = lazy(None)
     tool_calls: tuple[ToolCall, ...] = ()
     function_call: FunctionCall | None = None
-    _extra: Any = attrs.field(factory=dict, alias="extra", eq=extra_of, hash=False)
+    _extra: Any = attrs.field(factory=dict, converter=_extra_in, alias="extra", eq=_extra_of, hash=False)
     _reasoning_key: str = attrs.field(default="reasoning_content", alias="reasoning_key", repr=False, eq=False)
 
     @property
@@ -181,7 +183,7 @@ class ChatMessage(Lazy):
     @property
     def extra(self) -> dict[str, Any]:
         """The fields without a name here, fresh."""
-        return extra_of(self._read("_extra"))
+        return thaw(self._read("_extra"))
 
     def to_dict(self) -> dict[str, Any]:
         """The message as the API returns it."""
@@ -900,16 +902,18 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
     if not choice.keys() <= CHOICE_FIELDS:
         part = changed(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
     reason = whole(_sound(draft, choice, "finish_reason", str, f"{place}.finish_reason") or "")
-    if reason not in UNSAID:  # C9
+    if reason not in UNSAID and reason != part.finish_reason:  # C9
         if part.finish_reason is None:
+            draft.weigh_small(len(reason))
             part = changed(part, finish_reason=reason)
-        elif reason != part.finish_reason:
+        else:
             draft.note(
                 "finish_reason_changed",
                 f"finish_reason {short(part.finish_reason)}, then {short(reason)}",
                 f"choices[{index}].finish_reason",
             )
             if part.finish_reason == "stop":
+                draft.weigh_small(len(reason))
                 part = changed(part, finish_reason=reason)
     outline.put(part)
     return bool(reason == "error")
@@ -1017,12 +1021,22 @@ def _extend(draft: Draft[Outline], part: Part, key: str, values: list[Any], plac
     if key in part.message_extra:
         part = changed(part, message_extra={name: value for name, value in part.message_extra.items() if name != key})
     draft.push(part.list("delta", key), b"")
+    if part.finish_reason is not None:
+        values = [_behind(value) for value in values]
     for value in values:
         if depth_exceeds(value, draft.limits.depth - 1):
             _skip(draft, "nested too deep", f"{place}.delta.{key}", None)
         else:
             draft.push_entry(part.list("delta", key), value)
     return part
+
+
+def _behind(entry: Any) -> Any:
+    """An entry of a list that comes behind the finish: the first half of its text was shown as U+FFFD (B1)."""
+    if not isinstance(entry, dict):
+        return entry
+    lone = {key: value for key, value in entry.items() if isinstance(value, str) and "\udc00" <= value[:1] <= "\udfff"}
+    return entry | {key: "\ufffd" + value[1:] for key, value in lone.items()}
 
 
 def _audio(draft: Draft[Outline], part: Part, audio: dict[str, Any], place: str) -> Part:
@@ -1052,8 +1066,11 @@ def _arguments(draft: Draft[Outline], function: dict[str, Any], place: str) -> s
     if not isinstance(piece, (dict, list)):
         text: str | None = _sound(draft, function, "arguments", str, f"{place}.arguments")
         return text
+    if depth_exceeds(piece, draft.limits.depth):
+        _skip(draft, "nested too deep", f"{place}.arguments", None)
+        return None
     draft.note("arguments_not_text", "arguments is no text, written as JSON", f"{place}.arguments")
-    return encode(piece).decode() if not depth_exceeds(piece, draft.limits.depth) else None
+    return encode(piece).decode()
 
 
 def _tool_delta(draft: Draft[Outline], part: Part, entry: Any, place: str) -> Part:

@@ -637,7 +637,7 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     if outline.status == "open":
         if outline.headless:
             draft.note("late_message_start", "message_start comes after other events", "message")
-        elif ident == outline.id:
+        elif (None if ident is None else whole(ident)) == outline.id:
             draft.note("message_start_again", f"message {short(outline.id)} starts again", "message")
             return False
         else:
@@ -654,7 +654,7 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
             setattr(outline, name, whole(value))
             draft.weigh_small(len(value))
     if usage is not None:
-        _set_usage(draft, usage if outline.usage is None else _merged(usage, decode(outline.usage)))
+        _set_usage(draft, usage if outline.usage is None else _merged(_merged({}, usage), decode(outline.usage)))
     known = MESSAGE_FIELDS | outline.extra.keys() if outline.extra else MESSAGE_FIELDS
     outline.extra = draft.keep_all(outline.extra, message, but=known)
     for index, block in enumerate(content):
@@ -809,7 +809,8 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
 def _merged(known: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
     """M8: per key the last non-null value, in nested objects too."""
     merged = dict(known)
-    for key, value in usage.items():
+    for raw, value in usage.items():
+        key = whole(raw)
         before = merged.get(key)
         if value is None:
             merged.setdefault(key, None)

@@ -361,6 +361,7 @@ def test_second_start():
     """M11: the same id is ignored, another fails the state with the first message kept; after the end all is noted."""
     state = run(start(), block(0, **TEXT), text(0, "a"), start(), text(0, "b"))
     assert (state.snapshot.text, codes(state)) == ("ab", [("message_start_again", "message")])
+    assert codes(run(start("m\ud83d"), start("m\ud83d"))) == [("message_start_again", "message")]
     state = run(start(), block(0, **TEXT), text(0, "a"), start("msg_2"), text(0, "b"))
     assert (state.status, state.snapshot.text) == ("failed", "a")
     with pytest.raises(ProtocolError, match="event 4") as caught:

@@ -46,9 +46,6 @@ VALUES: list[Any] = [
 ]
 
 
-SHARED = [value for value in VALUES if not isinstance(value, chat.ChatMessage)]
-
-
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_an_extra_never_shadows_a_named_field(value: Any) -> None:
     """M1, C13: in a value built by hand too, named fields come out as they are, and other extras beside them."""
@@ -57,7 +54,7 @@ def test_an_extra_never_shadows_a_named_field(value: Any) -> None:
     assert value.to_dict()["x"] == 1
 
 
-@pytest.mark.parametrize("value", SHARED, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_built_by_hand_shares_nothing(value: Any) -> None:
     """B1, B3: what it is given is copied, what it gives out is fresh, and lone halves come out as U+FFFD."""
     given = {"x": [1, {"y": "\ud83d"}], "z": {"z": [2]}}
@@ -65,6 +62,16 @@ def test_a_value_built_by_hand_shares_nothing(value: Any) -> None:
     for thing in (given, built.extra, built.to_dict()):
         spoil(thing)
     assert built.extra == {"x": [1, {"y": "\ufffd"}], "z": {"z": [2]}}
+
+
+def test_objects_given_by_hand_are_copied() -> None:
+    """B3: nor of an object."""
+    given: dict[str, Any] = {"type": "x", "content": [{"a": [1]}]}
+    expected = copy.deepcopy(given)
+    block, choice = messages.OpaqueBlock(0, "x", given), chat.Choice(logprobs=given)
+    for thing in (given, block.raw, choice.logprobs):
+        spoil(thing)
+    assert block.raw == choice.logprobs == expected
 
 
 HALVES: list[Any] = [
@@ -400,9 +407,8 @@ def test_a_pair_that_is_cut(fmt: Format) -> None:
         for close in (closing(fmt, event), {"error": {"message": "no"}}):
             closed = step(half, close)
             assert closed.snapshot == step(step(state, lone), close).snapshot
-            if "reasoning_details" not in paths[0]:  # its entries merge when they are read, whatever closed in between
-                after = step(step(step(state, lone), close), with_piece(event, paths, "\ufffdb"))
-                assert step(closed, second).snapshot == after.snapshot
+            after = step(step(step(state, lone), close), with_piece(event, paths, "\ufffdb"))
+            assert step(closed, second).snapshot == after.snapshot
             said = joined(fmt.module.changes(half, closed))
             inputs = {place for place, _ in fmt.inputs(closed.snapshot)}
             for place, text in texts(fmt, closed).items():
@@ -448,7 +454,7 @@ def test_all_that_comes_out_is_whole(fmt: Format) -> None:
         assert fmt.module.State.from_json(state.to_json()) == state
         assert CHANGED & noted(state) == CHANGED & noted(fold(told))
         one, other = (fold(with_halves(told, half, strings=False)).snapshot for half in ("\ud83d", "\ufffd"))
-        assert one is other is None or attrs.evolve(one, usage=None) == attrs.evolve(other, usage=None)
+        assert one == other
         saved = json.loads(fold(told).to_json())
         for name in [name for name, item in saved["outline"].items() if isinstance(item, str)]:
             lie = saved | {"outline": saved["outline"] | {name: saved["outline"][name] + "\ud83d"}}
@@ -491,8 +497,8 @@ def used(state: Any) -> int:
 
 def long_strings(item: Any) -> int:
     """The characters of all strings and keys of a result, but for the first 1,024 of each."""
-    if isinstance(item, dict):  # what is certain of an input is in its text too; a finish_reason is not weighed
-        left_out = {"finish_reason"} | ({"input"} if "partial_json" in item else set())
+    if isinstance(item, dict):
+        left_out = {"input"} if "partial_json" in item else set()  # what is certain of it is in its text too
         items = [inner for key, inner in item.items() if key not in left_out]
         return sum(map(long_strings, [*item, *items]))
     if isinstance(item, list):
@@ -652,5 +658,5 @@ def test_how_deep_a_kept_value_may_be(place: str, limit: int) -> None:
     kept, state = folded(limit, 0)
     assert not kept
     assert state.status != "failed"
-    assert noted(state) & {"malformed_event", "arguments_not_text"}
+    assert "malformed_event" in noted(state)
     assert fmt is MESSAGES or state.snapshot.text in {"aa", "aaaa"}
