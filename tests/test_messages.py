@@ -399,6 +399,7 @@ def test_late_start():
     state = run(*late, start(), END)
     assert (state.result().id, state.result().text, state.usage.output_tokens) == ("msg_1", "a", 4)
     assert [code for code, _ in codes(state)] == ["missing_message_start", "late_message_start"]
+    assert run(*late, start(stop_reason="other"), END).result().stop_reason == "end_turn"  # the delta's is newer (M7)
     prefilled = run(*late, start(content=[{"type": "text", "text": "head"}, {"type": "text", "text": "b"}]), END)
     assert [part.text for part in prefilled.result().content] == ["a", "b"]  # what came first stays (M2)
     state = run(*late, END)
