@@ -9,9 +9,9 @@ What a chain must do:
 
 Two layers do it. The pending pieces are tuples `(older, slot, piece)`. Every `PENDING` events, and whenever somebody
 reads, `settle` sorts them into one rope a slot: a dict `{slot: Rope}`, in the tuple at the bottom of the chain, whose
-slot is None. A rope is a linked
-list again, but its last pieces are joined while they are short (each character is copied O(log n) times up to
-`PIECE` characters), and reading joins all of it in one atomic write, which frees the pieces.
+slot is None. A rope is a linked list again, but its last pieces are joined while they are short (each character is
+copied O(log n) times up to `PIECE` characters), and reading joins all of it in one atomic write, which frees the
+pieces.
 
 A slot is a tuple whose first member is its kind: what a list of pieces means.
 
