@@ -2,16 +2,19 @@
 
 What a chain must do:
 
-* *append* one piece for one tuple, whatever the length so far, changing nothing that an older state holds;
+* *append* one piece for one state, whatever the length so far, changing nothing that an older state holds;
 * *read* one slot without joining the others, and go on cheaply from what was read before;
 * *compare*: what came between an older and a newer state, at the cost of what came;
 * hold little more than the text itself, for millions of four-character pieces.
 
-Two layers do it. The pending pieces are tuples `(older, slot, piece)`. Every `PENDING` events, and whenever somebody
-reads, `settle` sorts them into one rope a slot: a dict `{slot: Rope}`, in the tuple at the bottom of the chain, whose
-slot is None. A rope is a linked list again, but its last pieces are joined while they are short (each character is
-copied O(log n) times up to `PIECE` characters), and reading joins all of it in one atomic write, which frees the
-pieces.
+Two layers do it. The states are the chain: each holds the piece that its event brought, its slot, and the state before.
+Every `PENDING` events, and whenever somebody reads, `settled` sorts the pieces into one rope a slot, and the `Settled`
+takes the place of the state before: one atomic write, which frees the chain. A rope is a linked list again, but its
+last pieces are joined while they are short (each character is copied O(log n) times up to `PIECE` characters), and
+reading joins all of it in one atomic write, which frees the pieces.
+
+An event that is not on the happy path may bring any number of pieces, as links `(older, slot, piece)`, and these never
+stand on a state: what is before is settled first. So a chain holds no outline but that of its newest state.
 
 A slot is a tuple whose first member is its kind: what a list of pieces means.
 
@@ -24,13 +27,15 @@ Pieces are immutable and are never the event's own containers (law 1, B3).
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from friendli_stream.wire import decode, encode, encode_exact, whole
 
 __all__ = [
     "LAST",
     "LIST",
+    "MANY",
+    "NOTHING",
     "PENDING",
     "TEXT",
     "Pending",
@@ -38,14 +43,14 @@ __all__ = [
     "Promise",
     "Rope",
     "Ropes",
+    "Settled",
     "Slot",
-    "Tip",
     "added",
     "between",
     "entries",
     "listed",
     "pieces",
-    "settle",
+    "settled",
     "shown",
     "touched",
 ]
@@ -54,10 +59,12 @@ TEXT: Final = "text"
 LIST: Final = "list"
 LAST: Final = "last"
 
-PENDING: Final = 64  # events between two settlings; a power of two, so that the test is one `&`
+PENDING: Final = 64  # events between two settlings
 PIECE: Final = 65_536  # characters: longer pieces are not joined again before somebody reads
 
 Slot: TypeAlias = tuple[Any, ...]
+NOTHING: Final[Slot] = (LAST,)  # the slot of a state whose event brought no piece
+MANY: Final[Slot] = ("many",)  # and of one whose piece is a list of pairs of slot and piece
 Piece: TypeAlias = Any  # str in TEXT, bytes in LIST, any of both or a number in LAST
 
 
@@ -91,7 +98,42 @@ class Rope:
 
 
 Ropes: TypeAlias = dict[Slot, Any]  # Rope for TEXT and LIST, the piece itself for LAST
-Tip: TypeAlias = tuple[Any, Slot | None, Piece]  # (older Tip, its slot, a piece), or (Ropes, None, None)
+
+
+class Node(Protocol):
+    """A state, as a member of its chain.
+
+    A state whose event was not on the happy path has no slot. Its piece is then `(events, room)`, as in Settled, and
+    before it are links, behind a Settled.
+    """
+
+    _older: Any  # the state before, or the Settled that has this one in it too
+    _slot: Slot | None
+    _piece: Piece
+    _pending: int  # events since the chain was settled for good
+
+
+class Settled:
+    """What all up to a state comes to: its ropes, how many events, what more may weigh (B4), its `_pending`."""
+
+    __slots__ = ("events", "pending", "room", "ropes")
+
+    _slot: ClassVar[None] = None  # it ends a chain
+
+    ropes: Ropes
+    events: int
+    room: int
+    pending: int
+
+    @classmethod
+    def of(cls, ropes: Ropes, events: int, room: int) -> Settled:
+        """The beginning of a chain."""
+        found = cls()
+        found.ropes = ropes
+        found.events = events
+        found.room = room
+        found.pending = 0
+        return found
 
 
 def _join(run: list[Any]) -> Any:
@@ -110,12 +152,13 @@ def pieces(rope: Rope) -> list[Any]:
     return found
 
 
-def _append(rope: Rope | None, run: list[Any]) -> Rope:
-    """The rope with `run` (newest piece first) behind it; its short last pieces are joined with it."""
-    run.reverse()
-    piece = _join(run)
+def _append(rope: Rope | None, piece: Any) -> Rope:
+    """The rope with a piece behind it; its short last pieces are joined with it."""
     size = len(piece)
+    if rope is None:
+        return Rope(piece, size)
     behind = [piece]
+    length = rope.length + size
     while rope is not None:
         parts = rope.parts
         before, last = parts if type(parts) is tuple else (None, parts)
@@ -126,35 +169,85 @@ def _append(rope: Rope | None, run: list[Any]) -> Rope:
         rope = before
     behind.reverse()
     piece = _join(behind)
-    return Rope(piece, size) if rope is None else Rope((rope, piece), rope.length + size)
+    return Rope(piece, size) if rope is None else Rope((rope, piece), length)
 
 
-def settle(tip: Tip) -> Tip:
-    """The bottom of a new chain: the ropes of this one with its pending pieces in them. This one stays as it is."""
-    pending: dict[Slot, list[Any]] = {}
+Runs: TypeAlias = dict[Slot, list[Piece]]  # pieces by slot, the newest first
+
+
+def _put(ropes: Ropes, runs: Runs) -> int:
+    """Put pieces behind their ropes; how many characters they are."""
+    size = 0
+    for slot, run in runs.items():
+        if slot[0] == LAST:
+            if slot is not NOTHING and run:
+                ropes[slot] = run[0]
+        elif run:
+            run.reverse()
+            piece = _join(run)
+            size += len(piece)
+            ropes[slot] = _append(ropes.get(slot), piece)
+    return size
+
+
+def settled(state: Any) -> Settled:
+    """What all up to a state comes to. It takes the place of what is before, in one atomic write."""
+    older = state._older
+    if type(older) is Settled and (state._slot is not None or older.events == state._piece[0]):
+        return older
+    runs: Runs = {}
     run: list[Any] = []
-    last = None
-    older, slot, piece = tip
+    node: Any = state
+    slot: Any = node._slot
     while slot is not None:
-        if slot is not last:  # a slot is mostly the same object as before, and hashing one is slow
-            run = pending.setdefault(slot, [])
-            last = slot
-        run.append(piece)
-        older, slot, piece = older
-    ropes: Ropes = older.copy()
-    for slot, run in pending.items():
-        ropes[slot] = run[0] if slot[0] == LAST else _append(ropes.get(slot), run)
-    return ropes, None, None
+        if slot is MANY:
+            run = [MANY]
+            pairs = node._piece
+            node = node._older
+            if type(node) is not Settled:
+                for each, piece in reversed(pairs):
+                    runs.setdefault(each, []).append(piece)
+        else:
+            run = runs.setdefault(slot, [])
+            append = run.append
+            while node._slot is slot:  # mostly the same object as before, and hashing one is slow
+                append(node._piece)
+                node = node._older
+        slot = node._slot
+    found = Settled()
+    if type(node) is Settled:
+        run.pop()  # of the state before it, which is in there
+        room, events, pending = node.room, node.events, node.pending
+        ropes = node.ropes.copy()
+    else:
+        (events, room), pending, base = node._piece, node._pending, node._older
+        linked: Runs = {}
+        while type(base) is tuple:
+            base, slot, piece = base
+            linked.setdefault(slot, []).append(piece)
+        ropes = base.ropes.copy()
+        _put(ropes, linked)  # what they weigh is known
+    found.room = room - _put(ropes, runs)
+    found.ropes = ropes
+    found.events = events + state._pending - pending
+    found.pending = state._pending
+    state._older = found
+    return found
 
 
-def touched(older: Tip, newer: Tip) -> set[Slot] | None:
-    """The slots of the pieces between two tips of one chain, or None if that cannot be told from the chain."""
-    slots = set()
-    while newer is not older:
-        newer, slot, _ = newer
-        if slot is None:
+def touched(older: Node, newer: Node) -> set[Slot] | None:
+    """The slots of the pieces between two states of one chain, or None if that cannot be told from the chain."""
+    slots: set[Slot] = set()
+    node: Any = newer
+    while node is not older:
+        if node._slot is None or type(node._older) is Settled:
             return None
-        slots.add(slot)
+        if node._slot is MANY:
+            slots.update(slot for slot, _ in node._piece)
+        else:
+            slots.add(node._slot)
+        node = node._older
+    slots.discard(NOTHING)
     return slots
 
 
@@ -231,18 +324,9 @@ def listed(rope: Rope) -> list[Any]:
     return values
 
 
-class Holder(Protocol):
-    """A state whose chain can be settled in place."""
-
-    _tip: Tip
-
-
-def ropes(state: Holder) -> Ropes:
-    """The ropes of a state. They replace its chain in one atomic write: the next state goes on from them."""
-    tip = state._tip
-    if tip[1] is not None:
-        tip = state._tip = settle(tip)
-    return cast("Ropes", tip[0])
+def ropes(node: Node) -> Ropes:
+    """The ropes of a state."""
+    return settled(node).ropes
 
 
 class Promise:
@@ -259,7 +343,7 @@ class Pending(Promise):
 
     __slots__ = ("_default", "_sealed", "_slot", "_state")
 
-    def __init__(self, state: Holder, slot: Slot, *, sealed: bool = True, default: Any = None) -> None:
+    def __init__(self, state: Node, slot: Slot, *, sealed: bool = True, default: Any = None) -> None:
         self._state = state
         self._slot = slot
         self._sealed = sealed

@@ -1,8 +1,9 @@
-"""What a State of either format is made of: an outline, a chain of fragments, two counters.
+"""What a State of either format is made of: an outline, and its place in a chain of fragments.
 
 The *outline* is what the message is apart from its growing texts and lists: which blocks or choices there are, what
 was noted, whether it failed. It is replaced, never changed, and only by rare events. The *chain* (_fragments) has
-everything that is appended. `step` of a hot event builds one State and one tuple and touches neither outline nor rope.
+everything that is appended. `step` of a hot event builds one State, which is the newest member of its chain, and
+touches neither outline nor rope.
 
 A rare event goes through a `Draft`: a copy that is changed freely and committed as the next State, or thrown away when
 the event turns out malformed or refused, so that "nothing of that event is folded" needs no undoing.
@@ -19,7 +20,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import attrs
 
-from friendli_stream._fragments import LAST, LIST, TEXT, Piece, Rope, Ropes, Slot, Tip, entries, ropes, settle
+from friendli_stream._fragments import (
+    LAST,
+    LIST,
+    PENDING,
+    TEXT,
+    Piece,
+    Rope,
+    Ropes,
+    Settled,
+    Slot,
+    entries,
+    settled,
+)
 from friendli_stream._values import Extra
 from friendli_stream.errors import (
     Diagnostic,
@@ -43,6 +56,7 @@ __all__ = ["Draft", "Failure", "Malformed", "Outline", "Refused", "State", "Stat
 
 Status = Literal["empty", "open", "complete", "failed"]
 WEIGHT = 32  # characters that an entry or extra field counts for besides its JSON (B4)
+ALLOWANCE = 65_536  # characters that one event may bring on the happy path
 FREE = 1024  # characters of an id, a name, a usage object that count for nothing
 SAVED_VERSION = 1
 
@@ -131,13 +145,11 @@ V = TypeVar("V")
 def changed(value: V, **fields: Any) -> V:
     """A copy of an attrs value with some fields set: `attrs.evolve` at a tenth of its cost, without its checks.
 
-    For classes with `slots=False`: a copy of the fields is then a copy of a dict.
+    For classes with `slots=False`. Their fields are then in a dict that shares no keys with others: it is larger, and
+    copied and looked up in half the time.
     """
     new = object.__new__(type(value))
-    own = new.__dict__
-    own.update(value.__dict__)
-    if fields:
-        own.update(fields)
+    object.__setattr__(new, "__dict__", {**value.__dict__, **fields})
     return new
 
 
@@ -145,7 +157,9 @@ def changed(value: V, **fields: Any) -> V:
 class Outline:
     """What both formats' outlines have. A field with `saved=False` in its metadata is derived, or a cache.
 
-    `routes` says where the fragments of the happy path go, so that one look-up tells whether they may.
+    `routes` says where the fragments of the happy path go, so that one look-up tells whether they may. `allowance`:
+    how many characters an event may bring there. PENDING such are within the room, which is thus counted only when a
+    chain is settled, and still exact: an event that brings more is counted by itself (B4).
     """
 
     strict: bool
@@ -155,6 +169,11 @@ class Outline:
     notes: tuple[Diagnostic, ...] = ()
     omitted: int = 0
     routes: dict[Any, Any] = attrs.field(factory=dict, eq=False, repr=False, metadata={"saved": False})
+    allowance: int = attrs.field(default=ALLOWANCE, eq=False, repr=False, metadata={"saved": False})
+
+    def allow(self, room: int) -> None:
+        """Set the allowance to what goes with what more may weigh: to half of that, or it would change often."""
+        self.allowance = min(ALLOWANCE, room // (2 * PENDING))
 
 
 O = TypeVar("O", bound=Outline)  # noqa: E741
@@ -172,22 +191,34 @@ def short(value: Any, most: int = 120) -> str:
 class Draft(Generic[O]):
     """The next state while one event is being folded into it."""
 
-    __slots__ = ("limits", "n", "outline", "room", "tip")
+    __slots__ = ("limits", "n", "outline", "pending", "room", "tip")
+
+    tip: Any  # a link, or a Settled
 
     def __init__(self, state: State[O, Any]) -> None:
         self.outline = changed(state._outline)
         self.limits = self.outline.limits
-        self.tip: Tip = state._tip
-        self.room = state._room
-        self.n = state._n + 1
+        if state._slot is None:
+            self.tip = state._older
+            events, self.room = state._piece
+        else:
+            self.tip = so_far = settled(state)
+            events, self.room = so_far.events, so_far.room
+        self.n = events + 1
+        self.pending = state._pending + 1
 
     def commit(self, cls: type[S]) -> S:
         """The state."""
         state = cls()
-        state._outline = self.outline
-        state._n = n = self.n
-        state._tip = self.tip if n & 63 else settle(self.tip)
-        state._room = self.room
+        state._outline = outline = self.outline
+        state._older = self.tip
+        state._slot = None
+        state._piece = self.n, self.room
+        pending = state._pending = self.pending
+        if self.room < outline.allowance * PENDING:
+            outline.allow(self.room)
+        if pending == PENDING:
+            state._settle()
         return state
 
     def note(self, code: str, message: str, path: str = "") -> None:
@@ -275,13 +306,14 @@ def short_path(path: str) -> str:
 class State(Generic[O, V]):
     """A stream so far; immutable, equal by value, picklable, copyable. The formats' State classes say the rest."""
 
-    __slots__ = ("_n", "_outline", "_room", "_tip")
+    __slots__ = ("_older", "_outline", "_pending", "_piece", "_slot")
 
     # The chain is settled in place and the slots are plain: a frozen class would cost three times as much in `step`.
     _outline: O
-    _tip: Tip
-    _n: int  # events so far
-    _room: int  # what more may weigh: Limits.text less what they do (B4)
+    _older: Any  # this, _slot and _piece: see _fragments.Node
+    _slot: Slot | None
+    _piece: Piece
+    _pending: int  # events since a step settled the chain, 0 to PENDING - 1
 
     _format: ClassVar[str]
     _outline_class: ClassVar[type[Any]]
@@ -296,10 +328,28 @@ class State(Generic[O, V]):
         def _restore(self) -> None: ...  # check what was loaded, derive what was not saved; raises ValueError
 
     def __init__(self, *, strict: bool = False, limits: Limits = Limits()) -> None:
-        self._outline = self._outline_class(strict, limits)
-        self._tip = {}, None, None
-        self._n = 0
-        self._room = limits.text
+        self._start(self._outline_class(strict, limits), Settled.of({}, 0, limits.text))
+
+    def _start(self, outline: O, so_far: Settled) -> None:
+        outline.allow(so_far.room)
+        self._outline = outline
+        self._older = so_far
+        self._slot = None
+        self._piece = so_far.events, so_far.room
+        self._pending = 0
+
+    def _settle(self) -> None:
+        """Settle the chain of a state that nobody else has seen yet, when PENDING events are in it."""
+        so_far = settled(self)
+        so_far.pending = self._pending = 0
+        if so_far.room < self._outline.allowance * PENDING:
+            self._outline = changed(self._outline)
+            self._outline.allow(so_far.room)
+
+    @property
+    def _n(self) -> int:
+        """How many events came."""
+        return settled(self).events
 
     @property
     def status(self) -> Status:
@@ -342,13 +392,14 @@ class State(Generic[O, V]):
 
     def to_json(self) -> bytes:
         """The state as JSON: stop here, go on in another process with `from_json`."""
-        fragments = [[slot, _content(slot, rope)] for slot, rope in ropes(self).items()]
+        so_far = settled(self)
+        fragments = [[slot, _content(slot, rope)] for slot, rope in so_far.ropes.items()]
         return encode_exact(
             {
                 "friendli_stream": self._format,
                 "version": SAVED_VERSION,
-                "event_number": self._n,
-                "room": self._room,
+                "event_number": so_far.events,
+                "room": so_far.room,
                 "outline": _saver().unstructure(self._outline),
                 "fragments": fragments,
             }
@@ -374,14 +425,12 @@ class State(Generic[O, V]):
             message = f"written by {known[0]!r}, version {known[1]!r}"
             raise ValueError(message)
         state = cls.__new__(cls)
-        state._outline = _saver().structure(saved["outline"], cls._outline_class)
-        state._n = _count(saved["event_number"])
-        state._room = _count(saved["room"])
+        outline = _saver().structure(saved["outline"], cls._outline_class)
         found: Ropes = {}
         for slot, content in saved["fragments"]:
             key = tuple(slot)
             found[key] = _rope(key, content)
-        state._tip = found, None, None
+        state._start(outline, Settled.of(found, _count(saved["event_number"]), _count(saved["room"])))
         state._check()
         state._restore()
         return state
@@ -397,15 +446,17 @@ class State(Generic[O, V]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State) or self._format != other._format:
             return NotImplemented
+        mine, its = settled(self), settled(other)
         return (
-            self._n == other._n
-            and self._room == other._room
+            mine.events == its.events
+            and mine.room == its.room
             and self._outline == other._outline
-            and _texts(self) == _texts(other)
+            and _texts(mine.ropes) == _texts(its.ropes)
         )
 
     def __hash__(self) -> int:
-        return hash((self._format, self._n, self._room))
+        so_far = settled(self)
+        return hash((self._format, so_far.events, so_far.room))
 
     def __repr__(self) -> str:
         return f"<{self._format}.State {self.status}, {self._n} events>"
@@ -436,8 +487,8 @@ def taken(state: S, event: Any, take: Callable[[Draft[Any], Any], None], cls: ty
     return draft.commit(cls)
 
 
-def _texts(state: State[Any, Any]) -> dict[Slot, Any]:
-    return {slot: rope.text() if isinstance(rope, Rope) else rope for slot, rope in ropes(state).items()}
+def _texts(found: Ropes) -> dict[Slot, Any]:
+    return {slot: rope.text() if isinstance(rope, Rope) else rope for slot, rope in found.items()}
 
 
 def _content(slot: Slot, rope: Any) -> Any:

@@ -21,6 +21,9 @@ from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import (
     LAST,
     LIST,
+    MANY,
+    NOTHING,
+    PENDING,
     TEXT,
     Pending,
     Promise,
@@ -29,7 +32,6 @@ from friendli_stream._fragments import (
     between,
     listed,
     ropes,
-    settle,
     shown,
     touched,
 )
@@ -695,8 +697,9 @@ def step(state: State, event: Any) -> State:
         if type(index) is not int:
             return _step(state, event)
         routes = outline.routes[index]
-        tip = state._tip
-        room = state._room
+        slot: Slot = NOTHING
+        pieces: Any = None
+        size = 0
         for key, value in delta.items():
             if value is None:
                 continue
@@ -713,8 +716,13 @@ def step(state: State, event: Any) -> State:
                             return _step(state, event)
                         continue
                     route = routes[ONCE]
-                tip = (tip, route, value)
-                room -= len(value)
+                if slot is NOTHING:
+                    slot, pieces = route, value
+                elif slot is MANY:
+                    pieces.append((route, value))
+                else:
+                    slot, pieces = MANY, [(slot, pieces), (route, value)]
+                size += len(value)
             elif key == "tool_calls" and type(value) is list:  # C6-C8
                 for call in value:
                     function = call["function"]
@@ -726,8 +734,14 @@ def step(state: State, event: Any) -> State:
                         or type(call["index"]) is not int
                     ):
                         return _step(state, event)
-                    tip = (tip, route[call["index"]], piece)
-                    room -= len(piece)
+                    into = route[call["index"]]
+                    if slot is NOTHING:
+                        slot, pieces = into, piece
+                    elif slot is MANY:
+                        pieces.append((into, piece))
+                    else:
+                        slot, pieces = MANY, [(slot, pieces), (into, piece)]
+                    size += len(piece)
             else:
                 return _step(state, event)
         usage = event.get("usage")
@@ -742,14 +756,22 @@ def step(state: State, event: Any) -> State:
                 or len(usage) > limits.extra_keys
             ):
                 return _step(state, event)
-            tip = (tip, USAGE, data)
-        if room < 0:
+            if slot is NOTHING:
+                slot, pieces = USAGE, data
+            elif slot is MANY:
+                pieces.append((USAGE, data))
+            else:
+                slot, pieces = MANY, [(slot, pieces), (USAGE, data)]
+        if size > outline.allowance:
             return _step(state, event)
         new: State = _Next()
         new._outline = outline
-        new._room = room
-        n = new._n = state._n + 1
-        new._tip = tip if n & 63 else settle(tip)
+        new._older = state
+        new._slot = slot
+        new._piece = pieces
+        pending = new._pending = state._pending + 1
+        if pending == PENDING:
+            new._settle()
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return _step(state, event)
     return new
@@ -1208,7 +1230,7 @@ def _shape(event: Mapping[str, Any]) -> Any:
     if not names or not FIXED_TYPES.issuperset(map(type, fixed)):
         return None
     of_event, of_choice = itemgetter(*names), itemgetter(*rest) if rest else _nothing
-    varying = itemgetter(*VARYING & event.keys())
+    varying = itemgetter(*(VARYING & event.keys()) - {"choices"} or {"choices"})
     return of_event, of_event(event), varying, len(event), of_choice, of_choice(choice), len(choice)
 
 
@@ -1337,15 +1359,13 @@ def _changes(older: State | None, newer: State) -> list[Change] | None:
     before = older._outline if older is not None else Outline(strict=False, limits=after.limits)
     indexes: Iterable[int] = sorted(after.choices)
     if older is not None:
-        if (
-            before.id not in (None, "", after.id)
-            or not before.choices.keys() <= after.choices.keys()
-            or older._n > newer._n
-        ):
+        if before.id not in (None, "", after.id) or not before.choices.keys() <= after.choices.keys():
             return None
-        slots = touched(older._tip, newer._tip) if before is after else None
+        slots = touched(older, newer) if before is after else None
         if slots is not None:
             indexes = sorted({slot[1] for slot in slots if slot[0] != LAST})
+        elif older._n > newer._n:
+            return None
     old_ropes = ropes(older) if older is not None else {}
     new_ropes = ropes(newer)
     found: list[Change] = []

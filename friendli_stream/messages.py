@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import attrs
 
 from friendli_stream import _accumulator, _state
-from friendli_stream._fragments import LIST, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, settle, touched
+from friendli_stream._fragments import LIST, PENDING, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
 from friendli_stream._state import FREE, Draft, Failure, Malformed, Refused, changed, short, taken
 from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
@@ -313,6 +313,10 @@ CACHE_COUNTS: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 EVENT_FIELDS: Final = MESSAGE_FIELDS | {"delta"}  # of a message_delta
 
 
+def _scan_of(block: Block) -> Any:
+    return Scan() if block.kind == "tool" else None
+
+
 @attrs.frozen(slots=False, repr=False, match_args=False)
 class Block:
     """One content block in the outline: all but its texts and lists.
@@ -332,7 +336,9 @@ class Block:
     both: bool = False
     unknown: int = 0
     extra: dict[str, bytes] = NO_EXTRA
-    scan: Scan = attrs.field(factory=Scan, eq=False, repr=False, metadata={"saved": False})
+    scan: Scan = attrs.field(
+        default=attrs.Factory(_scan_of, takes_self=True), eq=False, repr=False, metadata={"saved": False}
+    )
 
     def slot(self, name: str) -> Slot:
         """The slot of one of its texts."""
@@ -525,6 +531,10 @@ class _Opaque(Promise):
 # ------------------------------------------------------------------------------------------------ the reducer
 
 
+# The keys as orjson makes them: to look up by the same object compares no characters.
+TYPE, INDEX, DELTA = decode('{"type": 0, "index": 0, "delta": 0}')
+
+
 class _Next(State):
     """A State as the happy path makes it: without a Python `__init__` that costs a third less."""
 
@@ -542,25 +552,27 @@ def step(state: State, event: Any) -> State:
     included: those are for sse.EventDecoder or `step_json`).
     """
     try:  # the happy path: a fragment for an open block, and nothing else in the event
-        delta = event["delta"]
-        index = event["index"]
+        delta = event[DELTA]
+        index = event[INDEX]
         outline = state._outline
         slot, key, kind, own = outline.routes[index]
         piece = delta[key]
-        room = state._room - len(piece)
         if (
             type(piece) is str
             and index is own  # and no True or 1.0, which are equal to 1
-            and delta["type"] == kind
-            and event["type"] == "content_block_delta"
+            and delta[TYPE] == kind
+            and event[TYPE] == "content_block_delta"
             and len(delta) + len(event) == 5  # noqa: PLR2004  type and piece; type, index and delta
-            and room >= 0
+            and len(piece) <= outline.allowance
         ):
             new: State = _Next()
             new._outline = outline
-            new._room = room
-            n = new._n = state._n + 1
-            new._tip = (state._tip, slot, piece) if n & 63 else settle((state._tip, slot, piece))
+            new._older = state
+            new._slot = slot
+            new._piece = piece
+            pending = new._pending = state._pending + 1
+            if pending == PENDING:
+                new._settle()
             return new
     except (KeyError, TypeError):
         pass
@@ -584,10 +596,8 @@ def _step(state: State, event: Any) -> State:
 
 def _take(draft: Draft[Outline], event: Any) -> None:
     """Fold one event into the draft. Raises Malformed (M15) or Refused, and then nothing of it is kept."""
-    if event == "[DONE]":  # M10
-        return
     kind = event.get("type") if isinstance(event, dict) else None
-    if kind == "ping":  # M10
+    if kind == "ping" or event == "[DONE]":  # M10
         return
     if draft.outline.status == "complete":  # M11
         name = kind if isinstance(kind, str) else "event"
@@ -927,7 +937,8 @@ def _optional(event: Mapping[str, Any], name: str, kind: type, place: str) -> An
 
 
 def _string(event: Mapping[str, Any], name: str, place: str) -> str | None:
-    return _optional(event, name, str, place)  # type: ignore[no-any-return]
+    value = event.get(name)
+    return value if type(value) is str else _optional(event, name, str, place)
 
 
 # ------------------------------------------------------------------------------------------------ whole streams
@@ -994,11 +1005,13 @@ def _changes(older: State | None, newer: State) -> list[Change] | None:
     before = older._outline if older is not None else Outline(strict=False, limits=after.limits)
     indexes: Iterable[int] = sorted(after.blocks)
     if older is not None:
-        if before.id not in (None, after.id) or not before.blocks.keys() <= after.blocks.keys() or older._n > newer._n:
+        if before.id not in (None, after.id) or not before.blocks.keys() <= after.blocks.keys():
             return None
-        slots = touched(older._tip, newer._tip) if before is after else None
+        slots = touched(older, newer) if before is after else None
         if slots is not None:
             indexes = sorted({slot[1] for slot in slots})
+        elif older._n > newer._n:
+            return None
     old_ropes = ropes(older) if older is not None else {}
     new_ropes = ropes(newer)
     found: list[Change] = []

@@ -1,0 +1,166 @@
+"""The chain of fragments: exact in whatever order it is read, saved, branched and settled, and it holds little."""
+
+import gc
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from friendli_stream import Limits, _state, chat, messages
+from friendli_stream._fragments import PENDING
+
+START = {"type": "message_start", "message": {"id": "m", "content": []}}
+PING = {"type": "ping"}
+
+
+def block(index):
+    return {"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}}
+
+
+def text(index, piece):
+    return {
+        "type": "content_block_delta",
+        "index": index,
+        "delta": {"type": "text_delta", "text": piece},
+    }
+
+
+def call(index, piece):
+    return {"index": index, "function": {"arguments": piece}}
+
+
+def chunk(delta, **more):
+    return {"id": "c", "choices": [{"index": 0, "delta": delta}], **more}
+
+
+def one_piece(form, index, piece):
+    """An event with one piece, for one of two texts."""
+    if form is messages:
+        return text(index, piece)
+    return chunk({"content": piece}) if index else chunk({"tool_calls": [call(0, piece)]})
+
+
+def opened(form, **options):
+    events = [START, block(0), block(1)]
+    if form is chat:
+        events = [chunk({"content": "", "tool_calls": [{**call(i, ""), "id": f"t{i}"}]}) for i in (1, 0)]
+    state = form.State(**options)
+    for event in events:
+        state = form.step(state, event)
+    assert not state.diagnostics
+    return state
+
+
+def texts(form, state):
+    """The two texts that `one_piece` adds to."""
+    if form is messages:
+        return [each.text for each in state.snapshot.content]
+    return [state.snapshot.tool_calls[0].arguments, state.snapshot.choices[0].message.content]
+
+
+FORMATS = pytest.mark.parametrize("form", [messages, chat], ids=["messages", "chat"])
+IN_BETWEEN = ["", "", "", "read", "save", "ping", "branch", "other road"]
+
+
+def disturbed(form, state, how):
+    """The state after something that must not show."""
+    if how == "read":
+        texts(form, state)
+    elif how == "save":
+        return form.State.from_json(state.to_json())
+    elif how == "ping":
+        return form.step(state, PING)
+    elif how == "branch":
+        form.step(form.step(state, one_piece(form, 1, "?")), PING)
+    return state
+
+
+@FORMATS
+@given(
+    limit=st.integers(1, 3_000),
+    told=st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 3) | st.integers(0, 300), st.sampled_from(IN_BETWEEN)), max_size=200
+    ),
+)
+def test_the_room_is_exact(form, limit, told):
+    """B4: the event that is one character too much is refused, wherever the chain was counted last."""
+    head = opened(form)
+    state = opened(form, limits=Limits(text=limit))
+    kept = ["", ""]
+    for number, (index, size, how) in enumerate(told):
+        piece = chr(97 + number % 26) * size
+        event = one_piece(form, index, piece)
+        if how == "other road":
+            event |= {"x": None}  # says nothing, but no happy path takes it
+        state = form.step(disturbed(form, state, how), event)
+        if sum(map(len, kept)) + size > limit:
+            assert state.status == "failed"
+            assert state.error.limit == "text"
+            break
+        kept[index] += piece
+        assert state.status == head.status
+    assert texts(form, state) == kept
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.sampled_from(["", "a", "bc"]),
+            st.lists(st.tuples(st.sampled_from([0, 1]), st.sampled_from(["", "x", "yz"])), max_size=3),
+            st.none() | st.integers(0, 9),
+            st.sampled_from(IN_BETWEEN),
+        ),
+        max_size=150,
+    )
+)
+def test_many_pieces_in_one_chunk(told):
+    """Law 10: a chunk with content, arguments and usage adds each in its order, among chunks with one or none."""
+    state = opened(chat)
+    content, arguments, usage = "", {0: "", 1: ""}, None
+    for events, (piece, calls, tokens, how) in enumerate(told):
+        # Both calls go on side by side only in one chunk; else the last one touched is the one that goes on (C6).
+        event = chunk(
+            {"content": piece, "tool_calls": [call(index, part) for index, part in calls]},
+            usage=None if tokens is None else {"completion_tokens": tokens},
+        )
+        state = chat.step(disturbed(chat, state, how), event)
+        content += piece or ""
+        for index, part in calls:
+            arguments[index] += part
+        usage = usage if tokens is None else tokens
+        if events % 7 == 0:
+            assert [each.arguments for each in state.snapshot.tool_calls] == [arguments[0], arguments[1]]
+    assert state.snapshot.choices[0].message.content == content
+    assert [each.arguments for each in state.snapshot.tool_calls] == [arguments[0], arguments[1]]
+    assert (state.usage and state.usage.completion_tokens) == usage
+
+
+@FORMATS
+def test_a_chain_holds_no_older_outline(form):
+    """An open stream costs one outline, however its rare events and its fragments take turns."""
+
+    def outlines():
+        gc.collect()
+        return sum(isinstance(thing, _state.Outline) for thing in gc.get_objects())
+
+    before = outlines()
+    state = opened(form)
+    for number in range(2 * PENDING - 3):
+        state = form.step(state, PING if number % 3 == 0 else one_piece(form, 1, "a"))
+    assert outlines() == before + 1
+    assert texts(form, state)[1] == "a" * sum(number % 3 != 0 for number in range(2 * PENDING - 3))
+
+
+@FORMATS
+def test_any_state_of_a_line_is_read(form):
+    """Law 2: read in every order, each state of two chains' length has what had come."""
+    count = 2 * PENDING + 5
+    for order in (range(count), reversed(range(count)), range(0, count, 7), reversed(range(3, count, PENDING))):
+        states = list(
+            itertools.accumulate(
+                (one_piece(form, n % 2, "ab"[n % 2]) for n in range(count)), form.step, initial=opened(form)
+            )
+        )
+        for at in order:
+            assert texts(form, states[at]) == ["a" * ((at + 1) // 2), "b" * (at // 2)]
