@@ -460,6 +460,7 @@ def test_closed_by_another_task(server, sdk, backend):
 
         async def stop():
             await seen.wait()
+            await anyio.sleep(0.2)  # until the loop has all that came, and waits
             await (events.aclose() if hasattr(events, "aclose") else events.close())
 
         async def read():
