@@ -164,3 +164,25 @@ def test_any_state_of_a_line_is_read(form):
         )
         for at in order:
             assert texts(form, states[at]) == ["a" * ((at + 1) // 2), "b" * (at // 2)]
+
+
+@FORMATS
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_the_room_shrinks_on_the_happy_path(form, size):
+    """B4: a stream of nothing but small pieces is refused at the character that is too much, as far as it may go."""
+    limit = 10_000
+    state = opened(form, limits=Limits(text=limit))
+    for _ in range(limit // size):
+        state = form.step(state, one_piece(form, 1, "a" * size))
+    assert state.status == "open"
+    assert form.step(state, one_piece(form, 1, "a" * (limit % size))).status == "open"
+    assert form.step(state, one_piece(form, 1, "a" * (limit % size + 1))).error.limit == "text"
+
+
+@FORMATS
+def test_changes_backwards(form):
+    """A pair that is told backwards is of no line, even where nothing but a ping lies between."""
+    older = form.step(opened(form), one_piece(form, 1, "a"))
+    newer = form.step(older, PING)
+    assert form.changes(older, newer) == []
+    assert form.changes(newer, older) == form.changes(form.State(), older)
