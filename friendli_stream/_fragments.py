@@ -14,7 +14,8 @@ last pieces are joined while they are short (each character is copied O(log n) t
 reading joins all of it in one atomic write, which frees the pieces.
 
 An event that is not on the happy path may bring any number of pieces, as links `(older, slot, piece)`, and these never
-stand on a state: what is before is settled first. So a chain holds no outline but that of its newest state.
+stand on a state: `linked` puts links in place of a few states before, and settles more. So a chain holds no outline but
+that of its newest state, and it costs the same where such events and fragments take turns.
 
 A slot is a tuple whose first member is its kind: what a list of pieces means.
 
@@ -48,8 +49,10 @@ __all__ = [
     "added",
     "between",
     "entries",
+    "linked",
     "listed",
     "pieces",
+    "ropes",
     "settled",
     "shown",
     "touched",
@@ -60,12 +63,13 @@ LIST: Final = "list"
 LAST: Final = "last"
 
 PENDING: Final = 64  # events between two settlings
+FEW: Final = 8  # states that are not worth settling
 PIECE: Final = 65_536  # characters: longer pieces are not joined again before somebody reads
 
 Slot: TypeAlias = tuple[Any, ...]
 NOTHING: Final[Slot] = (LAST,)  # the slot of a state whose event brought no piece
 MANY: Final[Slot] = ("many",)  # and of one whose piece is a list of pairs of slot and piece
-Piece: TypeAlias = Any  # str in TEXT, bytes in LIST, any of both or a number in LAST
+Piece: TypeAlias = Any  # str in TEXT, bytes in LIST, any of both or a number in LAST; and see MANY and Node
 
 
 class Rope:
@@ -104,7 +108,7 @@ class Node(Protocol):
     """A state, as a member of its chain.
 
     A state whose event was not on the happy path has no slot. Its piece is then `(events, room)`, as in Settled, and
-    before it are links, behind a Settled.
+    before it are links and a Settled, of which `events` tells whether it has this one in it too.
     """
 
     _older: Any  # the state before, or the Settled that has this one in it too
@@ -221,18 +225,48 @@ def settled(state: Any) -> Settled:
         ropes = node.ropes.copy()
     else:
         (events, room), pending, base = node._piece, node._pending, node._older
-        linked: Runs = {}
+        before: Runs = {}
+        last = None
         while type(base) is tuple:
             base, slot, piece = base
-            linked.setdefault(slot, []).append(piece)
+            if slot is not last:
+                run = before.setdefault(slot, [])
+                last = slot
+            run.append(piece)
         ropes = base.ropes.copy()
-        _put(ropes, linked)  # what they weigh is known
+        _put(ropes, before)  # what they weigh is known
     found.room = room - _put(ropes, runs)
     found.ropes = ropes
     found.events = events + state._pending - pending
     found.pending = state._pending
     state._older = found
     return found
+
+
+def linked(state: Any) -> tuple[Any, int, int]:
+    """What a rare event behind a state stands on: links behind a Settled; how many events; what more may weigh."""
+    nodes: list[Any] = []
+    node = state
+    older = node._older
+    while node._slot is not None and type(older) is not Settled:
+        if len(nodes) == FEW:
+            node = state
+            older = settled(state)
+            nodes.clear()
+            break
+        nodes.append(node)
+        node = older
+        older = node._older
+    events, room = node._piece if node._slot is None else (older.events, older.room)
+    for node in reversed(nodes):
+        slot = node._slot
+        for each, piece in node._piece if slot is MANY else ((slot, node._piece),):
+            if each[0] != LAST:
+                room -= len(piece)
+            elif each is NOTHING:
+                continue
+            older = (older, each, piece)
+    return older, events + len(nodes), room
 
 
 def touched(older: Node, newer: Node) -> set[Slot] | None:

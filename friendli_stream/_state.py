@@ -3,7 +3,7 @@
 The *outline* is what the message is apart from its growing texts and lists: which blocks or choices there are, what
 was noted, whether it failed. It is replaced, never changed, and only by rare events. The *chain* (_fragments) has
 everything that is appended. `step` of a hot event builds one State, which is the newest member of its chain, and
-touches neither outline nor rope.
+touches neither outline nor rope, but for every 64th.
 
 A rare event goes through a `Draft`: a copy that is changed freely and committed as the next State, or thrown away when
 the event turns out malformed or refused, so that "nothing of that event is folded" needs no undoing.
@@ -31,6 +31,7 @@ from friendli_stream._fragments import (
     Settled,
     Slot,
     entries,
+    linked,
     settled,
 )
 from friendli_stream._values import Extra
@@ -198,12 +199,7 @@ class Draft(Generic[O]):
     def __init__(self, state: State[O, Any]) -> None:
         self.outline = changed(state._outline)
         self.limits = self.outline.limits
-        if state._slot is None:
-            self.tip = state._older
-            events, self.room = state._piece
-        else:
-            self.tip = so_far = settled(state)
-            events, self.room = so_far.events, so_far.room
+        self.tip, events, self.room = linked(state)
         self.n = events + 1
         self.pending = state._pending + 1
 
@@ -393,7 +389,8 @@ class State(Generic[O, V]):
     def to_json(self) -> bytes:
         """The state as JSON: stop here, go on in another process with `from_json`."""
         so_far = settled(self)
-        fragments = [[slot, _content(slot, rope)] for slot, rope in so_far.ropes.items()]
+        found = sorted(so_far.ropes.items(), key=lambda item: repr(item[0]))  # whoever read before
+        fragments = [[slot, _content(slot, rope)] for slot, rope in found]
         return encode_exact(
             {
                 "friendli_stream": self._format,

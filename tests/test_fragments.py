@@ -186,3 +186,16 @@ def test_changes_backwards(form):
     newer = form.step(older, PING)
     assert form.changes(older, newer) == []
     assert form.changes(newer, older) == form.changes(form.State(), older)
+
+
+@FORMATS
+def test_saved_alike_whoever_read(form):
+    """Law 10: equal states are saved as equal bytes."""
+    events = [one_piece(form, number % 2, "ab") if number % 3 else PING for number in range(PENDING + 9)]
+    read, unread = opened(form), opened(form)
+    for event in events:
+        unread = form.step(unread, event)
+        read = form.step(read, event)
+        texts(form, read)
+    assert read == unread
+    assert read.to_json() == unread.to_json()
