@@ -206,11 +206,10 @@ def settled(state: Any) -> Settled:
     while slot is not None:
         if slot is MANY:
             run = [MANY]
-            pairs = node._piece
-            node = node._older
-            if type(node) is not Settled:
-                for each, piece in reversed(pairs):
-                    runs.setdefault(each, []).append(piece)
+            pairs, node = node._piece, node._older
+            kept = type(node) is Settled
+            for each, piece in () if kept else reversed(pairs):
+                runs.setdefault(each, []).append(piece)
         else:
             run = runs.setdefault(slot, [])
             append = run.append
@@ -263,8 +262,6 @@ def linked(state: Any) -> tuple[Any, int, int]:
         for each, piece in node._piece if slot is MANY else ((slot, node._piece),):
             if each[0] != LAST:
                 room -= len(piece)
-            elif each is NOTHING:
-                continue
             older = (older, each, piece)
     return older, events + len(nodes), room
 

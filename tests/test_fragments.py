@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from friendli_stream import Limits, _state, chat, messages
-from friendli_stream._fragments import PENDING
+from friendli_stream._fragments import PENDING, Settled
 
 START = {"type": "message_start", "message": {"id": "m", "content": []}}
 PING = {"type": "ping"}
@@ -199,3 +199,68 @@ def test_saved_alike_whoever_read(form):
         texts(form, read)
     assert read == unread
     assert read.to_json() == unread.to_json()
+
+
+@FORMATS
+def test_a_chain_is_short(form):
+    """Law 9: what a state holds unsettled is bounded, whatever its events are, in whatever order."""
+
+    def length(state):
+        found, older = 0, state._older
+        while not isinstance(older, Settled):
+            found += 1
+            older = older[0] if isinstance(older, tuple) else older._older
+        return found
+
+    roads = [one_piece(form, 1, "a"), one_piece(form, 1, "a") | {"x": None}]
+    for pattern in ((0,), (1,), (0, 1), (0, 0, 1), (0,) * 63 + (1,), (0,) * 20 + (1,) * 20):
+        state = opened(form)
+        for at in itertools.islice(itertools.cycle(pattern), 5 * PENDING):
+            state = form.step(state, roads[at])
+            assert length(state) <= PENDING + 4  # the head brought several
+
+
+def test_many_pieces_are_refused_together():
+    """B4: the pieces of one chunk count together, in a hot chunk as in any other."""
+    for limit in (9, 10, 11):
+        state = opened(chat, limits=Limits(text=limit))
+        state = chat.step(state, chunk({"content": "", "refusal": ""}))
+        state = chat.step(state, chunk({"content": "abcd", "tool_calls": [call(0, "1")], "refusal": "efghi"}))
+        assert (state.status == "failed") == (limit < 10)
+        assert texts(chat, state) == (["1", "abcd"] if limit >= 10 else ["", ""])
+
+
+def test_changes_of_many_pieces():
+    """`changes` between two states with a chunk of several pieces, one of none and one of usage between them."""
+    older = chat.step(opened(chat), chunk({"content": "a"}))
+    newer = chat.step(older, chunk({"content": "b", "tool_calls": [call(0, '"x'), call(1, '"y')]}))
+    newer = chat.step(newer, chunk({}))
+    newer = chat.step(newer, chunk({"content": "c"}, usage={"total_tokens": 1}))
+    said = dict.fromkeys(path[2:] for path, _, _ in chat.changes(older, newer))
+    assert ("message", "content") in said
+    assert {path[1:3] for path in said if path[1] == "tool_calls"} == {("tool_calls", 0), ("tool_calls", 1)}
+    assert ("text", "bc") in [(kind, value) for _, kind, value in chat.changes(older, newer)]
+
+
+@FORMATS
+def test_changes_between_branches(form):
+    """Two states that went on from one are of no line: all of the newer is told."""
+    head = opened(form)
+    one, other = (form.step(head, one_piece(form, 1, piece)) for piece in ("ab", "cd"))
+    assert form.changes(one, other) == form.changes(form.State(), other)
+
+
+def test_a_saved_state_has_no_empty_slot():
+    """A chunk that brings nothing leaves nothing in the state."""
+    state = opened(chat)
+    for _ in range(3):
+        state = chat.step(state, chunk({"content": None}))
+    assert chat.State.from_json(state.to_json()) == state
+
+
+@FORMATS
+def test_a_loaded_state_knows_its_room(form):
+    """B4: of what is left in it, not a character more is taken."""
+    state = form.State.from_json(opened(form, limits=Limits(text=5)).to_json())
+    assert form.step(state, one_piece(form, 1, "abcde")).status == "open"
+    assert form.step(state, one_piece(form, 1, "abcdef")).status == "failed"
