@@ -228,18 +228,26 @@ def test_many_pieces_are_refused_together():
         state = chat.step(state, chunk({"content": "abcd", "tool_calls": [call(0, "1")], "refusal": "efghi"}))
         assert (state.status == "failed") == (limit < 10)
         assert texts(chat, state) == (["1", "abcd"] if limit >= 10 else ["", ""])
+    keys = ("content", "refusal", "reasoning_content")
+    state = chat.step(opened(chat, limits=Limits(text=1280)), chunk(dict.fromkeys(keys, "")))
+    for _ in range(1280 // 30):
+        state = chat.step(state, chunk(dict.fromkeys(keys, "0123456789")))
+    assert state.status == "open"
+    assert chat.step(state, chunk(dict.fromkeys(keys, "0123456789"))).error.limit == "text"
 
 
 def test_changes_of_many_pieces():
     """`changes` between two states with a chunk of several pieces, one of none and one of usage between them."""
-    older = chat.step(opened(chat), chunk({"content": "a"}))
-    newer = chat.step(older, chunk({"content": "b", "tool_calls": [call(0, '"x'), call(1, '"y')]}))
-    newer = chat.step(newer, chunk({}))
-    newer = chat.step(newer, chunk({"content": "c"}, usage={"total_tokens": 1}))
-    said = dict.fromkeys(path[2:] for path, _, _ in chat.changes(older, newer))
-    assert ("message", "content") in said
-    assert {path[1:3] for path in said if path[1] == "tool_calls"} == {("tool_calls", 0), ("tool_calls", 1)}
-    assert ("text", "bc") in [(kind, value) for _, kind, value in chat.changes(older, newer)]
+    older = chat.step(opened(chat), chunk({"content": "a", "tool_calls": [call(0, '"')]}, usage={"total_tokens": 1}))
+    newer = chat.step(older, chunk({"content": "b", "tool_calls": [call(0, "x")]}, usage=None))
+    newer = chat.step(newer, chunk({}, usage=None))
+    newer = chat.step(newer, chunk({"content": "c"}, usage={"total_tokens": 2}))
+    assert older._outline is newer._outline, "they are to be on the happy path"
+    message = ("choices", 0, "message")
+    assert chat.changes(older, newer) == [
+        ((*message, "content"), "text", "bc"),
+        ((*message, "tool_calls", 0, "input"), "text", "x"),
+    ]
 
 
 @FORMATS
