@@ -115,12 +115,16 @@ def test_cuts_change_nothing(text_and_fragments):
 
 
 @given(DOCUMENTS)
+@example('{"\\ud83d\udc00": 0}')
+@example('["\ud83d\\udc00"]')
 def test_agrees_with_the_standard_library(text):
     """J2, J6: a whole document is what json.loads makes of it, types and order of keys included, lone halves replaced."""
     assume("complete" == slow_json.finish(text)[0])  # not 1e999
     value = PartialJSON()
     value.feed(text)
-    wanted = json.loads("".join(slow_json.joined(text)))
+    # B1: a raw half and an escaped one are no pair, as they would be for json.loads.
+    chars = ("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in slow_json.joined(text))
+    wanted = json.loads("".join(chars))
     assert in_order(_whole(wanted)) == in_order(value.finish())
     assert outcome(text)[0] == "complete"
 
