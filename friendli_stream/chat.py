@@ -718,10 +718,8 @@ def step(state: State, event: Any) -> State:
                     route = routes[ONCE]
                 if slot is NOTHING:
                     slot, pieces = route, value
-                elif slot is MANY:
-                    pieces.append((route, value))
                 else:
-                    slot, pieces = MANY, [(slot, pieces), (route, value)]
+                    slot, pieces = MANY, _with(slot, pieces, route, value)
                 size += len(value)
             elif key == "tool_calls" and type(value) is list:  # C6-C8
                 for call in value:
@@ -737,10 +735,8 @@ def step(state: State, event: Any) -> State:
                     into = route[call["index"]]
                     if slot is NOTHING:
                         slot, pieces = into, piece
-                    elif slot is MANY:
-                        pieces.append((into, piece))
                     else:
-                        slot, pieces = MANY, [(slot, pieces), (into, piece)]
+                        slot, pieces = MANY, _with(slot, pieces, into, piece)
                     size += len(piece)
             else:
                 return _step(state, event)
@@ -758,10 +754,8 @@ def step(state: State, event: Any) -> State:
                 return _step(state, event)
             if slot is NOTHING:
                 slot, pieces = USAGE, data
-            elif slot is MANY:
-                pieces.append((USAGE, data))
             else:
-                slot, pieces = MANY, [(slot, pieces), (USAGE, data)]
+                slot, pieces = MANY, _with(slot, pieces, USAGE, data)
         if size > outline.allowance:
             return _step(state, event)
         new: State = _Next()
@@ -775,6 +769,13 @@ def step(state: State, event: Any) -> State:
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return _step(state, event)
     return new
+
+
+def _with(slot: Slot, piece: Any, other: Slot, more: Any) -> list[tuple[Slot, Any]]:
+    """The pieces of a chunk, with one more."""
+    pieces = piece if slot is MANY else [(slot, piece)]
+    pieces.append((other, more))
+    return pieces
 
 
 def step_json(state: State, data: str | bytes) -> State:
