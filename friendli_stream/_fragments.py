@@ -63,7 +63,6 @@ LIST: Final = "list"
 LAST: Final = "last"
 
 PENDING: Final = 64  # events between two settlings
-FEW: Final = 8  # states that are not worth settling
 PIECE: Final = 65_536  # characters: longer pieces are not joined again before somebody reads
 
 Slot: TypeAlias = tuple[Any, ...]
@@ -194,21 +193,17 @@ def _put(ropes: Ropes, runs: Runs) -> int:
     return size
 
 
-def settled(state: Any) -> Settled:
-    """What all up to a state comes to. It takes the place of what is before, in one atomic write."""
-    older = state._older
-    if type(older) is Settled and (state._slot is not None or older.events == state._piece[0]):
-        return older
+def _collected(state: Any) -> tuple[Runs, Any]:
+    """The pieces of a state and of those before it, and what ends these: a Settled, or a state that has links."""
     runs: Runs = {}
     run: list[Any] = []
     node: Any = state
     slot: Any = node._slot
     while slot is not None:
         if slot is MANY:
-            run = [MANY]
             pairs, node = node._piece, node._older
-            kept = type(node) is Settled
-            for each, piece in () if kept else reversed(pairs):
+            run = [MANY]
+            for each, piece in () if type(node) is Settled else reversed(pairs):
                 runs.setdefault(each, []).append(piece)
         else:
             run = runs.setdefault(slot, [])
@@ -217,21 +212,27 @@ def settled(state: Any) -> Settled:
                 append(node._piece)
                 node = node._older
         slot = node._slot
-    found = Settled()
     if type(node) is Settled:
         run.pop()  # of the state before it, which is in there
+    return runs, node
+
+
+def settled(state: Any) -> Settled:
+    """What all up to a state comes to. It takes the place of what is before, in one atomic write."""
+    older = state._older
+    if type(older) is Settled and (state._slot is not None or older.events == state._piece[0]):
+        return older
+    runs, node = _collected(state)
+    found = Settled()
+    if type(node) is Settled:
         room, events, pending = node.room, node.events, node.pending
         ropes = node.ropes.copy()
     else:
         (events, room), pending, base = node._piece, node._pending, node._older
         before: Runs = {}
-        last = None
         while type(base) is tuple:
             base, slot, piece = base
-            if slot is not last:
-                run = before.setdefault(slot, [])
-                last = slot
-            run.append(piece)
+            before.setdefault(slot, []).append(piece)
         ropes = base.ropes.copy()
         _put(ropes, before)  # what they weigh is known
     found.room = room - _put(ropes, runs)
@@ -244,26 +245,26 @@ def settled(state: Any) -> Settled:
 
 def linked(state: Any) -> tuple[Any, int, int]:
     """What a rare event behind a state stands on: links behind a Settled; how many events; what more may weigh."""
-    nodes: list[Any] = []
-    node = state
-    older = node._older
-    while node._slot is not None and type(older) is not Settled:
-        if len(nodes) == FEW:
-            node = state
-            older = settled(state)
-            nodes.clear()
-            break
-        nodes.append(node)
-        node = older
-        older = node._older
-    events, room = node._piece if node._slot is None else (older.events, older.room)
-    for node in reversed(nodes):
-        slot = node._slot
-        for each, piece in node._piece if slot is MANY else ((slot, node._piece),):
-            if each[0] != LAST:
-                room -= len(piece)
-            older = (older, each, piece)
-    return older, events + len(nodes), room
+    older = state._older
+    if state._slot is None:
+        return older, *state._piece
+    if type(older) is Settled:
+        return older, older.events, older.room
+    runs, node = _collected(state)
+    if type(node) is Settled:
+        older, events, room, pending = node, node.events, node.room, node.pending
+    else:
+        older, (events, room), pending = node._older, node._piece, node._pending
+    for slot, run in runs.items():
+        if slot[0] == LAST:
+            if slot is not NOTHING and run:
+                older = (older, slot, run[0])
+        elif run:
+            run.reverse()
+            piece = _join(run)
+            room -= len(piece)
+            older = (older, slot, piece)
+    return older, events + state._pending - pending, room
 
 
 def touched(older: Node, newer: Node) -> set[Slot] | None:

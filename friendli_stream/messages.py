@@ -308,7 +308,15 @@ NAMED: Final[dict[Kind, frozenset[str]]] = {
     "tool": frozenset({"type", "id", "name", "input"}),
     "opaque": frozenset(),
 }
+# The texts of a block, by its kind, in the order in which they are told.
+TEXTS: Final[dict[Kind, tuple[str, ...]]] = {
+    "text": ("text",),
+    "thinking": ("thinking", "signature"),
+    "tool": ("partial_json",),
+    "opaque": ("content",),
+}
 MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
+KEY: Final = 5  # characters that a key and its value take in JSON at least: `"":0,`
 CACHE_COUNTS: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 EVENT_FIELDS: Final = MESSAGE_FIELDS | {"delta"}  # of a message_delta
 
@@ -350,9 +358,11 @@ class Block:
 
     def route(self) -> Route | None:
         """What its plain delta is and where the piece goes; nowhere once it stopped."""
+        if self.stopped:
+            return None
         delta = PLAIN[self.kind]
         _, key, implied = DELTAS[delta]
-        if self.stopped or (self.start_input is not None and not self.both) or (self.raw and implied != self.type):
+        if (self.start_input is not None and not self.both) or (self.raw and implied != self.type):
             return None
         return self.slot(key), key, delta, self.index
 
@@ -361,7 +371,8 @@ class Block:
 class Outline(_state.Outline):
     """The message apart from its texts and lists.
 
-    `started`: there is a message. `headless`: but no message_start so far (M12).
+    `started`: there is a message. `headless`: but no message_start so far (M12). `newer`: a usage that came after
+    `usage` and is merged with it when a third comes, or somebody reads.
     """
 
     started: bool = False
@@ -372,8 +383,14 @@ class Outline(_state.Outline):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     usage: bytes | None = None
+    newer: bytes | None = None
     extra: dict[str, bytes] = NO_EXTRA
     blocks: dict[int, Block] = attrs.field(factory=dict)
+
+    def counts(self) -> dict[str, Any]:
+        """The usage so far, fresh (M8)."""
+        counts = decode(self.usage) if self.usage is not None else {}
+        return counts if self.newer is None else _merged(counts, decode(self.newer))
 
     def put(self, block: Block) -> None:
         """Open or replace a block."""
@@ -418,10 +435,9 @@ class State(_state.State[Outline, Message]):
     @property
     def usage(self) -> Usage | None:
         """The token counts so far (M8), None if none came."""
-        data = self._outline.usage
-        if data is None:
+        if self._outline.usage is None:
             return None
-        counts = decode(data)
+        counts = self._outline.counts()
         named: dict[str, Any] = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
         named["extra"] = counts
         return Usage(**named)
@@ -445,9 +461,10 @@ class State(_state.State[Outline, Message]):
     def _restore(self) -> None:
         outline = self._outline
         known: set[Slot] = set()
-        if outline.usage is not None and not isinstance(decode(outline.usage), dict):
-            message = "usage: an object expected"
-            raise ValueError(message)
+        for usage in (outline.usage, outline.newer):
+            if usage is not None and not isinstance(decode(usage), dict):
+                message = "usage: an object expected"
+                raise ValueError(message)
         for block in outline.blocks.values():
             known.update(block.slot(key) for _, key, _ in DELTAS.values() if key != "citation")
             known.update((block.list_slot("citations"), block.list_slot("unknown_deltas")))
@@ -552,28 +569,28 @@ def step(state: State, event: Any) -> State:
     included: those are for sse.EventDecoder or `step_json`).
     """
     try:  # the happy path: a fragment for an open block, and nothing else in the event
-        delta = event[DELTA]
-        index = event[INDEX]
-        outline = state._outline
-        slot, key, kind, own = outline.routes[index]
-        piece = delta[key]
-        if (
-            type(piece) is str
-            and index is own  # and no True or 1.0, which are equal to 1
-            and delta[TYPE] == kind
-            and event[TYPE] == "content_block_delta"
-            and len(delta) + len(event) == 5  # noqa: PLR2004  type and piece; type, index and delta
-            and len(piece) <= outline.allowance
-        ):
-            new: State = _Next()
-            new._outline = outline
-            new._older = state
-            new._slot = slot
-            new._piece = piece
-            pending = new._pending = state._pending + 1
-            if pending == PENDING:
-                new._settle()
-            return new
+        if len(event) == 3 and event[TYPE] == "content_block_delta":  # noqa: PLR2004  type, index and delta
+            delta = event[DELTA]
+            index = event[INDEX]
+            outline = state._outline
+            slot, key, kind, own = outline.routes[index]
+            piece = delta[key]
+            if (
+                type(piece) is str
+                and index is own  # and no True or 1.0, which are equal to 1
+                and delta[TYPE] == kind
+                and len(delta) == 2  # noqa: PLR2004  type and piece
+                and len(piece) <= outline.allowance
+            ):
+                new: State = _Next()
+                new._outline = outline
+                new._older = state
+                new._slot = slot
+                new._piece = piece
+                pending = new._pending = state._pending + 1
+                if pending == PENDING:
+                    new._settle()
+                return new
     except (KeyError, TypeError):
         pass
     return _step(state, event)
@@ -597,7 +614,7 @@ def _step(state: State, event: Any) -> State:
 def _take(draft: Draft[Outline], event: Any) -> None:
     """Fold one event into the draft. Raises Malformed (M15) or Refused, and then nothing of it is kept."""
     kind = event.get("type") if isinstance(event, dict) else None
-    if kind == "ping" or event == "[DONE]":  # M10
+    if kind == "ping" or (kind is None and event == "[DONE]"):  # M10
         return
     if draft.outline.status == "complete":  # M11
         name = kind if isinstance(kind, str) else "event"
@@ -606,20 +623,20 @@ def _take(draft: Draft[Outline], event: Any) -> None:
     if not isinstance(event, dict):
         reason = "an event is a JSON object"
         raise Malformed(reason)
-    if depth_exceeds(event, draft.limits.depth):
-        reason = f"nested deeper than {draft.limits.depth}"
+    depth = draft.outline.limits.depth
+    if depth_exceeds(event, depth):
+        reason = f"nested deeper than {depth}"
         raise Malformed(reason)
-    if not (isinstance(kind, str) and kind) and event.get("error") is not None:  # M13
+    handler = HANDLERS.get(kind) if isinstance(kind, str) else None
+    if handler is not None:
+        handler(draft, event)
+    elif not (isinstance(kind, str) and kind) and event.get("error") is not None:  # M13
         _error(draft, event)
-        return
-    if not isinstance(kind, str):
+    elif not isinstance(kind, str):
         reason = "an event has a type"
         raise Malformed(reason, "type")
-    handler = HANDLERS.get(kind)
-    if handler is None:  # M10
+    else:  # M10
         draft.note("unknown_event", f"unknown event {short(kind)}", kind)
-        return
-    handler(draft, event)
 
 
 def _message_start(draft: Draft[Outline], event: dict[str, Any]) -> None:
@@ -657,16 +674,19 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     outline.started = True
     outline.headless = False
     for name in ("id", "model", "role", "stop_reason", "stop_sequence"):
-        if message.get(name) is None:
+        value = message.get(name)
+        if value is None:
             continue
-        value = _string(message, name, "message")
-        if value is not None and getattr(outline, name) is None:
+        if type(value) is not str:
+            _optional(message, name, str, "message")
+        if getattr(outline, name) is None:
             setattr(outline, name, whole(value))
-            draft.weigh_small(len(value))
+            if len(value) > FREE:
+                draft.weigh_small(len(value))
     if usage is not None:
-        _set_usage(draft, usage if outline.usage is None else _merged(_merged({}, usage), decode(outline.usage)))
-    known = MESSAGE_FIELDS | outline.extra.keys() if outline.extra else MESSAGE_FIELDS
-    outline.extra = draft.keep_all(outline.extra, message, but=known)
+        _set_usage(draft, usage if outline.usage is None else _merged(_merged({}, usage), outline.counts()))
+    if not message.keys() <= MESSAGE_FIELDS:
+        outline.extra = draft.keep_all(outline.extra, message, but=MESSAGE_FIELDS | outline.extra.keys())
     for index, block in enumerate(content):
         if index not in outline.blocks:
             _open(draft, index, block)
@@ -688,42 +708,49 @@ def _content_block_start(draft: Draft[Outline], event: dict[str, Any]) -> None:
     _open(draft, index, head)
 
 
-def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> Block:
+def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> None:
     """Open a block with what its start holds already (M2)."""
     outline = draft.outline
-    if len(outline.blocks) >= draft.limits.content_blocks:
-        raise Refused(Failure.limit("content_blocks", draft.limits.content_blocks))
+    most = outline.limits.content_blocks
+    if len(outline.blocks) >= most:
+        raise Refused(Failure.limit("content_blocks", most))
     place = f"content_block[{index}]"
     kind = _kind(head)
-    extra = draft.keep_all({}, head, but=NAMED[kind]) if kind != "opaque" else NO_EXTRA
-    block = Block(index, kind, whole(head["type"]), extra=extra)
-    draft.weigh_small(len(block.type))
+    name = whole(head["type"])
+    draft.weigh_small(len(name))
+    if kind == "opaque":
+        raw = encode(head)
+        draft.weigh(len(raw))
+        block = Block(index, kind, name, raw=raw)
+        if name == COMPACTION and isinstance(head.get("content"), str):
+            draft.push(block.slot("content"), head["content"])
+        outline.put(block)
+        return
+    extra = draft.keep_all(NO_EXTRA, head, but=NAMED[kind])
     if kind == "tool":
-        ident, name = _string(head, "id", place), _string(head, "name", place)
-        start = head.get("input")
-        block = changed(
-            block,
+        ident, called, start = _string(head, "id", place), _string(head, "name", place), head.get("input")
+        block = Block(
+            index,
+            kind,
+            name,
             id=whole(ident) if ident is not None else None,
-            name=whole(name) if name is not None else None,
+            name=whole(called) if called is not None else None,
             start_input=encode(start) if start else None,
+            extra=extra,
         )
         draft.weigh_small(len(block.id or "") + len(block.name or ""))
         draft.weigh(len(block.start_input or b""))
-    elif kind == "opaque":
-        block = changed(block, raw=encode(head))
-        draft.weigh(len(block.raw or b""))
-        if block.type == COMPACTION and isinstance(head.get("content"), str):
-            draft.push(block.slot("content"), head["content"])
     else:
-        for key in ("text", "thinking", "signature"):
-            if key in NAMED[kind] and (text := _string(head, key, place)) is not None:
+        block = Block(index, kind, name, extra=extra)
+        for key in TEXTS[kind]:
+            text = _string(head, key, place)
+            if text is not None:
                 draft.push(block.slot(key), text)
         if kind == "text" and (citations := _optional(head, "citations", list, place)) is not None:
             draft.push(block.list_slot("citations"), b"")
             for citation in citations:
                 draft.push_entry(block.list_slot("citations"), citation)
     outline.put(block)
-    return block
 
 
 def _kind(head: Mapping[str, Any]) -> Kind:
@@ -752,7 +779,8 @@ def _content_block_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
             draft.note("unknown_delta", f"delta {short(kind)} for a block that never started", _at(index))
             return
         draft.note("block_not_started", f"{kind} for block {index}, which never started", _at(index))
-        block = _open(draft, index, {"type": known[2]})
+        _open(draft, index, {"type": known[2]})
+        block = outline.blocks[index]
     if known is None or known[0] != block.kind or (known[0] == "opaque" and known[2] != block.type):
         _keep_delta(draft, block, delta, "unknown_delta" if known is None else "misplaced_delta")
         return
@@ -806,12 +834,12 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
     usage = _optional(event, "usage", dict, "message_delta")
     _join_late(draft)
     for name in ("stop_reason", "stop_sequence"):
-        value = _string(delta, name, "delta")
-        if value is not None:
+        if delta.get(name) is not None:
+            value = _string(delta, name, "delta") or ""
             draft.weigh_small(len(value), len(getattr(outline, name) or ""))
             setattr(outline, name, whole(value))
     if usage is not None:
-        _set_usage(draft, _merged(decode(outline.usage) if outline.usage is not None else {}, usage))
+        _add_usage(draft, usage)
     more = draft.keep_all(outline.extra, delta, but=MESSAGE_FIELDS)
     outline.extra = draft.keep_all(more, event, but=EVENT_FIELDS)
 
@@ -842,15 +870,26 @@ def _is_positive(count: Any) -> bool:
     return isinstance(count, (int, float)) and count > 0
 
 
+def _add_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
+    """M8, put off where both usages are so short that they weigh nothing and have few keys: most streams end here."""
+    outline = draft.outline
+    if outline.usage is not None and outline.newer is None:
+        data = encode(usage)
+        if len(outline.usage) + len(data) <= min(FREE, KEY * outline.limits.extra_keys):
+            outline.newer = data
+            return
+    _set_usage(draft, _merged(outline.counts(), usage))
+
+
 def _set_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
     data = encode(usage)
     # Each usage that comes writes the known one anew: a bound on its length keeps that linear.
-    room = 64 * draft.limits.extra_keys + FREE
-    most = draft.limits.extra_keys
-    if len(data) > room or (len(usage) > most and len(usage.keys() - set(USAGE_FIELDS)) > most):
+    most = draft.outline.limits.extra_keys
+    if len(data) > 64 * most + FREE or (len(usage) > most and len(usage.keys() - set(USAGE_FIELDS)) > most):
         raise Refused(Failure.limit("extra_keys", most))
     draft.weigh_small(len(data), len(draft.outline.usage or b""))
     draft.outline.usage = data
+    draft.outline.newer = None
 
 
 def _message_stop(draft: Draft[Outline], event: dict[str, Any]) -> None:
@@ -873,9 +912,11 @@ def _close(draft: Draft[Outline]) -> None:
     """M9: complete, and what is open is closed."""
     outline = draft.outline
     outline.status = "complete"
-    outline.blocks = {
-        index: block if block.stopped else changed(block, stopped=True) for index, block in outline.blocks.items()
-    }
+    blocks = outline.blocks.copy()
+    for index, block in outline.blocks.items():
+        if not block.stopped:
+            blocks[index] = changed(block, stopped=True)
+    outline.blocks = blocks
     outline.routes = {}
 
 
@@ -1041,15 +1082,6 @@ def _changes(older: State | None, newer: State) -> list[Change] | None:
         if block.stopped and not (known is not None and known.stopped):
             found.append((path, "done", None))
     return found
-
-
-# The texts of a block, by its kind, in the order in which they are told.
-TEXTS: Final[dict[Kind, tuple[str, ...]]] = {
-    "text": ("text",),
-    "thinking": ("thinking", "signature"),
-    "tool": ("partial_json",),
-    "opaque": ("content",),
-}
 
 
 def _input_changes(block: Block, known: Block | None, old: Rope | None, new: Rope | None, depth: int) -> list[Change]:

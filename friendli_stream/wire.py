@@ -157,7 +157,7 @@ def depth_exceeds(value: Any, limit: int) -> bool:
     except TypeError:
         pass  # it may be the depth that orjson refuses
     else:
-        if data.count(b"[") + data.count(b"{") <= limit:
+        if len(data) <= 2 * limit or data.count(b"[") + data.count(b"{") <= limit:  # each level has two brackets
             return False
     level, depth = [value], 0
     while level:
