@@ -160,8 +160,8 @@ def _append(rope: Rope | None, piece: Any) -> Rope:
     size = len(piece)
     if rope is None:
         return Rope(piece, size)
-    behind = [piece]
     length = rope.length + size
+    behind = [piece]
     while rope is not None:
         parts = rope.parts
         before, last = parts if type(parts) is tuple else (None, parts)
@@ -170,8 +170,9 @@ def _append(rope: Rope | None, piece: Any) -> Rope:
         behind.append(last)
         size += len(last)
         rope = before
-    behind.reverse()
-    piece = _join(behind)
+    if len(behind) > 1:
+        behind.reverse()
+        piece = _join(behind)
     return Rope(piece, size) if rope is None else Rope((rope, piece), length)
 
 
@@ -203,7 +204,8 @@ def _collected(state: Any) -> tuple[Runs, Any]:
         if slot is MANY:
             pairs, node = node._piece, node._older
             run = [MANY]
-            for each, piece in () if type(node) is Settled else reversed(pairs):
+            kept = type(node) is Settled
+            for each, piece in () if kept else reversed(pairs):
                 runs.setdefault(each, []).append(piece)
         else:
             run = runs.setdefault(slot, [])
@@ -222,23 +224,43 @@ def settled(state: Any) -> Settled:
     older = state._older
     if type(older) is Settled and (state._slot is not None or older.events == state._piece[0]):
         return older
-    runs, node = _collected(state)
+    slot: Any = state._slot
+    node: Any = state
+    run: list[Any] = []
+    if slot and slot[0] == TEXT:
+        append = run.append
+        while node._slot is slot:
+            append(node._piece)
+            node = node._older
+    if run and node._slot is None:  # mostly it is all of one text, and a dict of runs not worth its while
+        runs: Runs | None = None
+    else:
+        runs, node = _collected(state)
     found = Settled()
     if type(node) is Settled:
         room, events, pending = node.room, node.events, node.pending
         ropes = node.ropes.copy()
+        if runs is None:
+            run.pop()  # of the state before it, which is in there
     else:
         (events, room), pending, base = node._piece, node._pending, node._older
         before: Runs = {}
         while type(base) is tuple:
-            base, slot, piece = base
-            before.setdefault(slot, []).append(piece)
+            base, into, part = base
+            before.setdefault(into, []).append(part)
         ropes = base.ropes.copy()
         _put(ropes, before)  # what they weigh is known
-    found.room = room - _put(ropes, runs)
+    if runs is None:
+        run.reverse()
+        piece = "".join(run)
+        room -= len(piece)
+        ropes[slot] = _append(ropes.get(slot), piece)
+    else:
+        room -= _put(ropes, runs)
+    found.room = room
     found.ropes = ropes
-    found.events = events + state._pending - pending
     found.pending = state._pending
+    found.events = events + found.pending - pending
     state._older = found
     return found
 

@@ -36,7 +36,7 @@ from friendli_stream._fragments import (
     touched,
 )
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput
-from friendli_stream._state import WEIGHT, Draft, Failure, Malformed, Refused, changed, short, taken
+from friendli_stream._state import LARGEST, WEIGHT, Draft, Failure, Malformed, Refused, changed, short, taken
 from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, freeze, lazy, plain, thaw
 from friendli_stream.wire import decode, decode_event, depth_exceeds, encode, event_of, whole
 
@@ -307,7 +307,6 @@ class Completion(WithExtra):
 
 USAGE: Final[Slot] = (LAST, "usage")
 OTHER_USAGE: Final[Slot] = (LAST, "other usage")  # of a choice, or x_groq: where there is no usage (C10)
-LARGEST: Final = 10**18  # an index is less
 USAGE_ROOM: Final = 512  # characters: what a usage object counts for at least, so that a growing one weighs once
 
 TEXT_KEYS: Final = ("content", "refusal", "reasoning_content")
@@ -345,7 +344,7 @@ ONCE: Final[Any] = None  # no key of a JSON object, so none that a delta could h
 SKIP: Final = "skip"
 
 
-@attrs.frozen(slots=False, repr=False, match_args=False)
+@attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Call:
     """One tool call in the outline. `key` is its number among the calls of the choice, `path` its index in changes.
 
@@ -364,7 +363,7 @@ class Call:
     scan: Scan = attrs.field(factory=Scan, eq=False, repr=False, metadata={"saved": False})
 
 
-@attrs.frozen(slots=False, repr=False, match_args=False)
+@attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Part:
     """One choice in the outline: all but its texts and lists.
 
@@ -419,7 +418,7 @@ class Part:
         return not any(other.index == call.index and other.key > call.key for other in self.calls)
 
 
-@attrs.define(slots=False, repr=False, match_args=False)
+@attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Outline(_state.Outline):
     """The completion apart from its texts and lists.
 
@@ -882,7 +881,9 @@ def _envelope(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     created = event.get("created")
     if not outline.created and created is not None:
         if isinstance(created, (int, float)) and not isinstance(created, bool):
-            outline.created = decode(encode(created))  # a ValueError where no JSON can be written of it (B2)
+            usual = type(created) is int and created.bit_length() < 64  # noqa: PLR2004
+            # A ValueError where no JSON can be written of it (B2).
+            outline.created = created if usual else decode(encode(created))
         else:
             _skip(draft, "created is a number", "created", created)
     for name in ("system_fingerprint", "service_tier"):

@@ -24,7 +24,7 @@ import attrs
 from friendli_stream import _accumulator, _state
 from friendli_stream._fragments import LIST, PENDING, TEXT, Pending, Promise, Rope, Slot, added, between, ropes, touched
 from friendli_stream._inputs import Change, Raw, Scan, ToolInput, blank, scanned
-from friendli_stream._state import FREE, Draft, Failure, Malformed, Refused, changed, short, taken
+from friendli_stream._state import FREE, LARGEST, Draft, Failure, Malformed, Refused, changed, short, taken
 from friendli_stream._values import NO_EXTRA, Extra, Lazy, WithExtra, extra_field, lazy, plain, thaw
 from friendli_stream.errors import Diagnostic
 from friendli_stream.wire import clean, decode, decode_event, depth_exceeds, encode, event_of, whole
@@ -325,7 +325,7 @@ def _scan_of(block: Block) -> Any:
     return Scan() if block.kind == "tool" else None
 
 
-@attrs.frozen(slots=False, repr=False, match_args=False)
+@attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Block:
     """One content block in the outline: all but its texts and lists.
 
@@ -367,7 +367,7 @@ class Block:
         return self.slot(key), key, delta, self.index
 
 
-@attrs.define(slots=False, repr=False, match_args=False)
+@attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Outline(_state.Outline):
     """The message apart from its texts and lists.
 
@@ -689,7 +689,7 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
         outline.extra = draft.keep_all(outline.extra, message, but=MESSAGE_FIELDS | outline.extra.keys())
     for index, block in enumerate(content):
         if index not in outline.blocks:
-            _open(draft, index, block)
+            _open(draft, index, block, f"message.content[{index}]")
             outline.put(changed(outline.blocks[index], stopped=True))
     return True
 
@@ -705,16 +705,15 @@ def _content_block_start(draft: Draft[Outline], event: dict[str, Any]) -> None:
     if index in draft.outline.blocks:
         draft.note("block_started_again", f"block {index} starts again", _at(index))
         return
-    _open(draft, index, head)
+    _open(draft, index, head, "content_block")
 
 
-def _open(draft: Draft[Outline], index: int, head: dict[str, Any]) -> None:
-    """Open a block with what its start holds already (M2)."""
+def _open(draft: Draft[Outline], index: int, head: dict[str, Any], place: str) -> None:
+    """Open a block with what its start, at `place` in the event, holds already (M2)."""
     outline = draft.outline
     most = outline.limits.content_blocks
     if len(outline.blocks) >= most:
         raise Refused(Failure.limit("content_blocks", most))
-    place = f"content_block[{index}]"
     kind = _kind(head)
     name = whole(head["type"])
     draft.weigh_small(len(name))
@@ -779,7 +778,7 @@ def _content_block_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
             draft.note("unknown_delta", f"delta {short(kind)} for a block that never started", _at(index))
             return
         draft.note("block_not_started", f"{kind} for block {index}, which never started", _at(index))
-        _open(draft, index, {"type": known[2]})
+        _open(draft, index, {"type": known[2]}, "delta")
         block = outline.blocks[index]
     if known is None or known[0] != block.kind or (known[0] == "opaque" and known[2] != block.type):
         _keep_delta(draft, block, delta, "unknown_delta" if known is None else "misplaced_delta")
@@ -955,7 +954,7 @@ def _at(index: int) -> str:
 
 def _index(event: Mapping[str, Any]) -> int:
     index = event.get("index")
-    if type(index) is not int or index < 0:
+    if type(index) is not int or not 0 <= index < LARGEST:
         reason = "index is an integer from 0"
         raise Malformed(reason, "index")
     return index
