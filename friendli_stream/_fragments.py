@@ -270,18 +270,17 @@ def linked(state: Any) -> tuple[Any, int, int]:
     older = state._older
     if state._slot is None:
         return older, *state._piece
-    if type(older) is Settled:
-        return older, older.events, older.room
     runs, node = _collected(state)
     if type(node) is Settled:
         older, events, room, pending = node, node.events, node.room, node.pending
     else:
         older, (events, room), pending = node._older, node._piece, node._pending
     for slot, run in runs.items():
+        if not run:
+            continue
         if slot[0] == LAST:
-            if slot is not NOTHING and run:
-                older = (older, slot, run[0])
-        elif run:
+            older = (older, slot, run[0])
+        else:
             run.reverse()
             piece = _join(run)
             room -= len(piece)

@@ -349,6 +349,54 @@ def test_nested_usage():
     assert state.usage.extra == {"cache": {"a": 3, "b": 2}}
 
 
+USAGES = [
+    {"output_tokens": 7, "server_tool_use": {"web": 1}},
+    {"input_tokens": 0, "output_tokens": 8},
+    {"output_tokens": None, "server_tool_use": {"web": None, "code": 2}},
+    {"input_tokens": 0, "cache_read_input_tokens": 5, "note": "x" * 600},
+    {"output_tokens": 10**30, "note": "y" * 1100},
+    {"output_tokens": 1},
+]
+
+
+@pytest.mark.parametrize("extra_keys", [16, 60, 1024])
+def test_usage_does_not_depend_on_who_reads(extra_keys):
+    """M8, laws 1, 2 and 10: the same counts read at once, at the end, or from a saved state."""
+    limits = Limits(extra_keys=extra_keys)
+    unread = read = saved = run(start(usage={"input_tokens": 5, "output_tokens": 1}), limits=limits)
+    assert unread.usage.to_dict() == {"input_tokens": 5, "output_tokens": 1}
+    for count in range(1, len(USAGES) + 1):
+        event = finish(**USAGES[count - 1])
+        unread, read, saved = (messages.step(state, event) for state in (unread, read, saved))
+        saved = messages.State.from_json(saved.to_json())
+        named, tools, note = {"input_tokens": 5}, {}, {}
+        for usage in USAGES[:count]:
+            tools |= {key: value for key, value in usage.get("server_tool_use", {}).items() if value is not None}
+            note |= {key: value for key, value in usage.items() if key == "note"}
+            named |= {key: usage[key] for key in ("output_tokens", "cache_read_input_tokens") if usage.get(key)}
+            named |= {"input_tokens": 0} if "cache_read_input_tokens" in usage else {}
+        assert read.usage.to_dict() == saved.usage.to_dict() == {**named, "server_tool_use": tools, **note}
+        assert unread == read == saved
+    assert unread.usage == read.usage
+    assert unread.to_json() == read.to_json() == saved.to_json()
+
+
+@pytest.mark.parametrize("sizes", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)])
+def test_usage_has_a_bound_whichever_brings_it(sizes):
+    """B4: unknown counts of all usages together are bounded, and refused with the usage that is too much."""
+    state = run(start(usage={}), limits=Limits(extra_keys=2))
+    for number, size in enumerate(sizes):
+        state = messages.step(state, finish(**{f"x{number}": 1}, **({f"y{number}": 1} if size else {})))
+        known = sum(1 + before for before in sizes[: number + 1])
+        assert (state.status == "failed") == (known > 2)
+        if state.status == "failed":
+            assert state.error.limit == "extra_keys"
+            break
+    for allowed in (190, 191):  # both as one object of JSON are 191 characters longer than 1,024
+        state = run(start(usage={"x": "x" * 600}), finish(y="y" * 600), limits=Limits(text=allowed))
+        assert (state.status == "failed") == (allowed == 190)
+
+
 def test_ping_and_done_say_nothing():
     """M10: no effect anywhere; another unknown event is noted and changes nothing else (law 7)."""
     state = run({"type": "ping"}, "[DONE]", start(), {"type": "ping"}, END, {"type": "ping"}, "[DONE]")
@@ -458,7 +506,7 @@ def test_error_shows_what_was_no_stream(body):
 MALFORMED = [
     None, True, 1, 1.5, "text", [], {}, {"type": 1}, {"type": "message_start"}, {"type": "message_start", "message": {"id": 1}},
     {"type": "message_start", "message": {"content": {}}}, {"type": "message_start", "message": {"content": [1]}},
-    block(0), block(-1, **TEXT), block(True, **TEXT), block(0, type="text", text=1), block(0, type="text", citations=1),
+    block(0), block(-1, **TEXT), block(10**18, **TEXT), text(10**18, "x"), stop(10**30), block(True, **TEXT), block(0, type="text", text=1), block(0, type="text", citations=1),
     {"type": "content_block_start", "index": 0}, {"type": "content_block_delta", "index": 0}, delta(0, None), text(0, 5), text("0", "x"),
     {"type": "content_block_stop"}, {"type": "message_delta", "delta": 1}, {"type": "message_delta", "usage": []},
     {"type": "message_delta", "delta": {"stop_reason": 1}}, text(True, "x"), text(1.0, "x"),
@@ -484,6 +532,14 @@ def test_deep_event():
         deep = [deep]
     assert run(start(extra=deep[0])).status == "open"
     assert codes(run(start(extra=[deep]))) == [("malformed_event", "")]
+    assert codes(run(start(), block(0, **TEXT), {**text(0, "a"), "x": [deep]})) == [("malformed_event", "")]
+
+
+@pytest.mark.parametrize("name", ["id", "model", "role", "stop_reason", "stop_sequence", "type", "content", "usage"])
+def test_malformed_head(name):
+    """M15: a message whose named field is of another type is not taken, and the field is named."""
+    state = run(start(**{name: 5}))
+    assert (state.status, codes(state)) == ("empty", [("malformed_event", f"message.{name}")])
 
 
 def test_type_error():
@@ -636,7 +692,8 @@ def test_invalid_state(data):
 @pytest.mark.parametrize(
     "spoil",
     [(b'"raw":{', b'"raw":[],"z":{'), (b'"raw":{"type":"odd"}', b'"raw":[1]'), (b'"raw":{"type":"odd"}', b'"raw":null'),
-     (b'["text",0,"text"]', b'["text",7,"text"]'), (b'["text",0,"text"]', b'["text",0,"odd"]'), (b'"usage":{"input_tokens":3,"output_tokens":1}', b'"usage":[3]')],
+     (b'["text",0,"text"]', b'["text",7,"text"]'), (b'["text",0,"text"]', b'["text",0,"odd"]'), (b'"usage":{"input_tokens":3,"output_tokens":1}', b'"usage":[3]'),
+     (b'"newer":null', b'"newer":[3]'), (b'"newer":null', b'"newer":3')],
 )  # fmt: skip
 def test_state_that_no_stream_has(spoil):
     """State.from_json raises InvalidState for a state whose parts do not fit together."""
