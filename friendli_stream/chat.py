@@ -10,6 +10,7 @@ answered by rules C1-C17 of the format, cited below. A malformed part of a chunk
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from types import NoneType
@@ -338,6 +339,7 @@ UNSAID: Final = frozenset({"", "null"})  # finish reasons that say nothing (C9)
 UNSAID_OR_NULL: Final = (None, *UNSAID)
 FIXED_TYPES: Final = frozenset({str, NoneType})  # of the fields that say a chunk is like the last one
 VARYING: Final = frozenset({"choices", "usage", "created", "obfuscation"})  # of an envelope
+WIDE: Final = 64  # fields of a chunk that is not worth knowing again
 
 MIRROR: Final = "mirror"
 ONCE: Final[Any] = None  # no key of a JSON object, so none that a delta could have
@@ -401,17 +403,20 @@ class Part:
         """What to do with a key of a delta on the happy path: a slot, SKIP, MIRROR, or the slots of tool calls."""
         if self.finish_reason is not None:
             return {}
-        routes: dict[str, Any] = {name: self.text(name) for name in TEXT_KEYS if name in self.seen}
+        routes: dict[str, Any] = {}
+        for name in self.seen:
+            if name in TEXT_KEYS:
+                routes[name] = self.text(name)
         if "reasoning" in self.seen:
             routes["reasoning"] = MIRROR
             routes[ONCE] = self.text("reasoning_content")
         if self.role is not None:
             routes["role"] = SKIP
-        routes["tool_calls"] = {
-            call.index: self.call_slot(call)
-            for call in self.calls
-            if call.begun and call.key == self.touched and call.index is not None and self._newest(call)
-        }
+        routes["tool_calls"] = calls = {}
+        if self.touched is not None:
+            call = self.calls[self.touched]
+            if call.begun and call.index is not None and self._newest(call):
+                calls[call.index] = self.call_slot(call)
         return routes
 
     def _newest(self, call: Call) -> bool:
@@ -825,8 +830,11 @@ def _take(draft: Draft[Outline], event: Any) -> None:
         inner = next((choice["error"] for choice in choices if isinstance(choice, dict) and choice.get("error")), None)
         draft.fail(Failure.of_server(event, draft.limits.depth, inner))
         return
-    finished = outline.choices and all(part.finish_reason is not None for part in outline.choices.values())
-    outline.status = "complete" if finished else "open"
+    outline.status = "complete" if outline.choices else "open"
+    for part in outline.choices.values():
+        if part.finish_reason is None:
+            outline.status = "open"
+            break
     quiet = outline.notes is notes and outline.omitted == omitted  # else the next one is to be noted too
     outline.shape = _shape(event) if quiet and (outline.created or "created" not in event) else None
 
@@ -904,29 +912,32 @@ def _choice_of(draft: Draft[Outline], choice: Any, position: int, *, alone: bool
     if not isinstance(choice, dict):
         _skip(draft, "a choice is an object", place, choice)
         return False
-    index = _number(choice.get("index"))
-    if choice.get("index") is None:
+    given = choice.get("index")
+    index = _number(given)
+    if given is None:
         index = 0 if alone else position
         draft.note("missing_index", f"choice without index, taken for {index}", place)
     if index is None:
-        _skip(draft, "index is an integer from 0", f"{place}.index", choice["index"])
+        _skip(draft, "index is an integer from 0", f"{place}.index", given)
         return False
     part = outline.choices.get(index)
     if part is None:
-        if len(outline.choices) >= draft.limits.choices:
-            raise Refused(Failure.limit("choices", draft.limits.choices))
+        most = outline.limits.choices
+        if len(outline.choices) >= most:
+            raise Refused(Failure.limit("choices", most))
         part = Part(index)
-    delta = _sound(draft, choice, "delta", dict, f"{place}.delta")
-    if choice.get("delta") is None:
-        delta = _sound(draft, choice, "message", dict, f"{place}.message")
+    name = "delta" if choice.get("delta") is not None else "message"
+    delta = _sound(draft, choice, name, dict, f"{place}.{name}")
     if delta:
         part = _fold_delta(draft, part, delta, f"choices[{index}]")
     if choice.get("logprobs") is not None:
         part = _logprobs(draft, part, _sound(draft, choice, "logprobs", dict, f"{place}.logprobs"))
     if not choice.keys() <= CHOICE_FIELDS:
         part = changed(part, extra=_keep(draft, part.extra, choice, CHOICE_FIELDS, f"choices[{index}]."))
-    reason = whole(_sound(draft, choice, "finish_reason", str, f"{place}.finish_reason") or "")
-    if reason not in UNSAID and reason != part.finish_reason:  # C9
+    reason = None
+    if choice.get("finish_reason") is not None:
+        reason = whole(_sound(draft, choice, "finish_reason", str, f"{place}.finish_reason") or "")
+    if reason is not None and reason not in UNSAID and reason != part.finish_reason:  # C9
         if part.finish_reason is None:
             draft.weigh_small(len(reason))
             part = changed(part, finish_reason=reason)
@@ -953,7 +964,7 @@ def _fold_delta(draft: Draft[Outline], part: Part, delta: dict[str, Any], place:
         if value is None or key in {"reasoning", "reasoning_content", "obfuscation"}:
             continue
         if key == "role":
-            role = _sound(draft, delta, key, str, f"{place}.delta.role")
+            role = value if type(value) is str else _sound(draft, delta, key, str, f"{place}.delta.role")
             if role and part.role is None:
                 draft.weigh_small(len(role))
                 part = changed(part, role=whole(role))
@@ -1179,18 +1190,19 @@ def _logprobs(draft: Draft[Outline], part: Part, logprobs: dict[str, Any] | None
 
 def _usages(draft: Draft[Outline], event: Mapping[str, Any]) -> None:
     """C10."""
-    _usage_in(draft, USAGE, event, "")
+    if event.get("usage") is not None:
+        _usage_in(draft, USAGE, event, "")
     choices = event.get("choices")
-    if isinstance(choices, list):
-        for at, choice in enumerate(choices):
+    for at, choice in enumerate(choices if isinstance(choices, list) else ()):
+        if isinstance(choice, dict) and choice.get("usage") is not None:
             _usage_in(draft, OTHER_USAGE, choice, f"choices[{at}].")
-    _usage_in(draft, OTHER_USAGE, event.get("x_groq"), "x_groq.")
+    beside = event.get("x_groq")
+    if isinstance(beside, dict) and beside.get("usage") is not None:
+        _usage_in(draft, OTHER_USAGE, beside, "x_groq.")
 
 
-def _usage_in(draft: Draft[Outline], slot: Slot, source: Any, place: str) -> None:
+def _usage_in(draft: Draft[Outline], slot: Slot, source: Mapping[str, Any], place: str) -> None:
     """The last usage stands as a whole; it weighs what the longest did."""
-    if not isinstance(source, dict) or source.get("usage") is None:
-        return
     place = f"{place}usage"
     usage = _sound(draft, source, "usage", dict, place)
     if usage is None:
@@ -1226,14 +1238,26 @@ def _shape(event: Mapping[str, Any]) -> Any:
     [choice] = choices
     if choice.get("finish_reason") not in UNSAID_OR_NULL:
         return None
-    names = [name for name in event if name not in VARYING]
-    rest = [name for name in choice if name not in {"index", "delta"}]
-    fixed = [*map(event.get, names), *map(choice.get, rest)]
-    if not names or not FIXED_TYPES.issuperset(map(type, fixed)):
+    if len(event) + len(choice) > WIDE:
         return None
-    of_event, of_choice = itemgetter(*names), itemgetter(*rest) if rest else _nothing
-    varying = itemgetter(*(VARYING & event.keys()) - {"choices"} or {"choices"})
+    names, of_event, varying, rest, of_choice = _getters(tuple(event), tuple(choice))
+    types = {*map(type, map(event.get, names)), *map(type, map(choice.get, rest))}
+    if not names or not types <= FIXED_TYPES:
+        return None
     return of_event, of_event(event), varying, len(event), of_choice, of_choice(choice), len(choice)
+
+
+@functools.lru_cache(maxsize=64)  # nearly all chunks have the same few sets of fields
+def _getters(event: tuple[str, ...], choice: tuple[str, ...]) -> tuple[Any, ...]:
+    """The fixed fields of a chunk and their getter, that of the others; the same of its choice, which has no others."""
+    names = [name for name in event if name not in VARYING]
+    others = [name for name in event if name in VARYING and name != "choices"] or ["choices"]
+    rest = [name for name in choice if name not in {"index", "delta"}]
+    return names, _getter(names), _getter(others), rest, _getter(rest)
+
+
+def _getter(names: list[str]) -> Any:
+    return itemgetter(*names) if names else _nothing
 
 
 def _nothing(_: Any) -> None:
