@@ -866,7 +866,7 @@ def _after_done(draft: Draft[Outline], event: Any) -> None:
 def _is_error(event: Mapping[str, Any]) -> bool:
     """C14."""
     error = event.get("error")
-    if isinstance(error, dict) or (error is not None and error not in ("", False)):
+    if error is not None and (isinstance(error, dict) or error not in ("", False)):
         return True
     if event.get("object") == "error" or event.get("type") == "error":
         return True
@@ -1241,9 +1241,10 @@ def _shape(event: Mapping[str, Any]) -> Any:
     if len(event) + len(choice) > WIDE:
         return None
     names, of_event, varying, rest, of_choice = _getters(tuple(event), tuple(choice))
-    types = {*map(type, map(event.get, names)), *map(type, map(choice.get, rest))}
-    if not names or not types <= FIXED_TYPES:
-        return None
+    for source, fields in ((event, names), (choice, rest)):
+        for name in fields:
+            if type(source[name]) not in FIXED_TYPES:
+                return None
     return of_event, of_event(event), varying, len(event), of_choice, of_choice(choice), len(choice)
 
 
@@ -1251,7 +1252,7 @@ def _shape(event: Mapping[str, Any]) -> Any:
 def _getters(event: tuple[str, ...], choice: tuple[str, ...]) -> tuple[Any, ...]:
     """The fixed fields of a chunk and their getter, that of the others; the same of its choice, which has no others."""
     names = [name for name in event if name not in VARYING]
-    others = [name for name in event if name in VARYING and name != "choices"] or ["choices"]
+    others = [name for name in event if name in VARYING and name != "choices"]
     rest = [name for name in choice if name not in {"index", "delta"}]
     return names, _getter(names), _getter(others), rest, _getter(rest)
 
@@ -1261,7 +1262,7 @@ def _getter(names: list[str]) -> Any:
 
 
 def _nothing(_: Any) -> None:
-    """The fields of a choice that has only index and delta."""
+    """The values of no fields."""
 
 
 def _number(index: Any) -> int | None:

@@ -98,7 +98,7 @@ def test_head():
 @pytest.mark.parametrize(
     ("first", "then"),
     [({"provider": "x"}, {"provider": "y"}), ({"service_tier": "a"}, {"service_tier": "b"}), ({"usage": None}, {"service_tier": "b"}),
-     ({"usage": None}, {"obfuscation": "zz"}), ({"p": 1}, {"p": True}), ({"p": 1}, {"p": 1.0})],
+     ({"usage": None}, {"obfuscation": "zz"}), ({"created": 5}, {"service_tier": "b"}), ({"obfuscation": "z"}, {"provider": "x"}), ({"p": 1}, {"p": True}), ({"p": 1}, {"p": 1.0})],
 )  # fmt: skip
 def test_envelope_is_remembered_exactly(first, then):
     """The happy path takes a chunk only if its envelope is the last one's, key by key and type by type."""
@@ -110,6 +110,44 @@ def test_envelope_is_remembered_exactly(first, then):
     }
     assert last.text == "aaa"
     assert "obfuscation" not in last.to_dict()
+
+
+@pytest.mark.parametrize(
+    "envelope", [{}, {"created": 5}, {"usage": None}, {"obfuscation": "z"}, {"usage": None, "created": 5}]
+)
+def test_chunk_without_fixed_fields(envelope):
+    """The happy path takes chunks that have nothing to be alike in, but none with a field more."""
+    bare = [{**envelope, "choices": [choice({"content": piece})]} for piece in "abcd"]
+    first, state = run(bare[0]), run(*bare)
+    assert chat.step(first, bare[1])._outline is first._outline, "it is to be on the happy path"
+    assert chat.step(chat.step(state, {**bare[0], "id": "c9"}), bare[1]).snapshot.to_dict() == {
+        **state.snapshot.to_dict(),
+        "id": "c9",
+        "choices": [{**state.snapshot.to_dict()["choices"][0], "message": {"role": "assistant", "content": "abcdab"}}],
+    }
+    assert state.snapshot.text == "abcd"
+
+
+def test_what_a_wide_chunk_leaves_behind():
+    """Law 9: nothing outlives a stream: of chunks with many fields, each another, not even their names do."""
+    before = chat._getters.cache_info().currsize
+    for number in range(3):
+        wide = chunk(choice({"content": "a"}), **{f"x{number}-{at}": "y" for at in range(100)})
+        assert run(wide, wide).snapshot.text == "aa"
+    assert chat._getters.cache_info().currsize == before
+
+
+@pytest.mark.parametrize(
+    ("odd", "notes"),
+    [(chunk(x_groq=[1]), []), (chunk(x_groq="x"), []), (chunk(x_groq={"usage": 5}), ["malformed_event"]),
+     (chunk(choice({"role": 5, "content": "a"})), ["malformed_event"]), (chunk(choice({"content": "a"}, usage="x")), ["malformed_event"]),
+     (chunk(choice({"content": "a"}, finish_reason=5)), ["malformed_event"]), (chunk(choice([1])), ["malformed_event"])],
+)  # fmt: skip
+def test_fields_of_another_type(odd, notes):
+    """C2, C10: a field that is not what it must be is noted and skipped where it is needed, and the rest counts."""
+    state = run(content("x"), odd, content("y"))
+    assert codes(state) == notes
+    assert state.snapshot.text in {"xy", "xay"}
 
 
 def test_head_that_says_nothing_new():
