@@ -14,8 +14,8 @@ last pieces are joined while they are short (each character is copied O(log n) t
 reading joins all of it in one atomic write, which frees the pieces.
 
 An event that is not on the happy path may bring any number of pieces, as links `(older, slot, piece)`, and these never
-stand on a state: `linked` joins the pieces of the states before to one link a slot. So a chain holds no outline but that
-of its newest state, and it costs the same where such events and fragments take turns.
+stand on a state: `linked` joins the pieces of the states before to one link a slot. So a chain holds no outline but
+that of its newest state, and it costs the same where such events and fragments take turns.
 
 A slot is a tuple whose first member is its kind: what a list of pieces means.
 

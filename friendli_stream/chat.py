@@ -339,7 +339,6 @@ UNSAID: Final = frozenset({"", "null"})  # finish reasons that say nothing (C9)
 UNSAID_OR_NULL: Final = (None, *UNSAID)
 FIXED_TYPES: Final = frozenset({str, NoneType})  # of the fields that say a chunk is like the last one
 VARYING: Final = frozenset({"choices", "usage", "created", "obfuscation"})  # of an envelope
-WIDE: Final = 64  # fields of a chunk that is not worth knowing again
 
 MIRROR: Final = "mirror"
 ONCE: Final[Any] = None  # no key of a JSON object, so none that a delta could have
@@ -1238,9 +1237,9 @@ def _shape(event: Mapping[str, Any]) -> Any:
     [choice] = choices
     if choice.get("finish_reason") not in UNSAID_OR_NULL:
         return None
-    if len(event) + len(choice) > WIDE:
-        return None
-    names, of_event, varying, rest, of_choice = _getters(tuple(event), tuple(choice))
+    known = event.keys() <= TOP_FIELDS and choice.keys() <= CHOICE_FIELDS  # or hostile names would outlive their stream
+    getters = _getters if known else _getters.__wrapped__
+    names, of_event, varying, rest, of_choice = getters(tuple(event), tuple(choice))
     for source, fields in ((event, names), (choice, rest)):
         for name in fields:
             if type(source[name]) not in FIXED_TYPES:
