@@ -14,8 +14,8 @@ last pieces are joined while they are short (each character is copied O(log n) t
 reading joins all of it in one atomic write, which frees the pieces.
 
 An event that is not on the happy path may bring any number of pieces, as links `(older, slot, piece)`, and these never
-stand on a state: `linked` joins the pieces of the states before to one link a slot. So a chain holds no outline but
-that of its newest state, and it costs the same where such events and fragments take turns.
+stand on a state: `linked` joins the pieces of the states before to one link a slot, and settles what is long. So a
+chain holds no outline but that of its newest state, and it costs the same where such events and fragments take turns.
 
 A slot is a tuple whose first member is its kind: what a list of pieces means.
 
@@ -63,6 +63,7 @@ LIST: Final = "list"
 LAST: Final = "last"
 
 PENDING: Final = 64  # events between two settlings
+LONG: Final = 4096  # characters of a link that is better settled
 PIECE: Final = 65_536  # characters: longer pieces are not joined again before somebody reads
 
 Slot: TypeAlias = tuple[Any, ...]
@@ -283,6 +284,9 @@ def linked(state: Any) -> tuple[Any, int, int]:
         else:
             run.reverse()
             piece = _join(run)
+            if len(piece) > LONG:  # others may go on from here too, and are to share it
+                so_far = settled(state)
+                return so_far, so_far.events, so_far.room
             room -= len(piece)
             older = (older, slot, piece)
     return older, events + state._pending - pending, room

@@ -316,7 +316,6 @@ TEXTS: Final[dict[Kind, tuple[str, ...]]] = {
     "opaque": ("content",),
 }
 MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
-KEY: Final = 5  # characters that a key and its value take in JSON at least: `"":0,`
 CACHE_COUNTS: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 EVENT_FIELDS: Final = MESSAGE_FIELDS | {"delta"}  # of a message_delta
 
@@ -371,8 +370,8 @@ class Block:
 class Outline(_state.Outline):
     """The message apart from its texts and lists.
 
-    `started`: there is a message. `headless`: but no message_start so far (M12). `newer`: a usage that came after
-    `usage` and is merged with it when a third comes, or somebody reads.
+    `started`: there is a message. `headless`: but no message_start so far (M12). `counts`: what `usage` is
+    the JSON of, where that is only integers and they came in this process.
     """
 
     started: bool = False
@@ -383,14 +382,9 @@ class Outline(_state.Outline):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     usage: bytes | None = None
-    newer: bytes | None = None
     extra: dict[str, bytes] = NO_EXTRA
     blocks: dict[int, Block] = attrs.field(factory=dict)
-
-    def counts(self) -> dict[str, Any]:
-        """The usage so far, fresh (M8)."""
-        counts = decode(self.usage) if self.usage is not None else {}
-        return counts if self.newer is None else _merged(counts, decode(self.newer))
+    counts: dict[str, int] | None = attrs.field(default=None, eq=False, repr=False, metadata={"saved": False})
 
     def put(self, block: Block) -> None:
         """Open or replace a block."""
@@ -435,9 +429,10 @@ class State(_state.State[Outline, Message]):
     @property
     def usage(self) -> Usage | None:
         """The token counts so far (M8), None if none came."""
-        if self._outline.usage is None:
+        data = self._outline.usage
+        if data is None:
             return None
-        counts = self._outline.counts()
+        counts = decode(data)
         named: dict[str, Any] = {name: counts.pop(name) for name in USAGE_FIELDS if type(counts.get(name)) is int}
         named["extra"] = counts
         return Usage(**named)
@@ -461,10 +456,9 @@ class State(_state.State[Outline, Message]):
     def _restore(self) -> None:
         outline = self._outline
         known: set[Slot] = set()
-        for usage in (outline.usage, outline.newer):
-            if usage is not None and not isinstance(decode(usage), dict):
-                message = "usage: an object expected"
-                raise ValueError(message)
+        if outline.usage is not None and not isinstance(decode(outline.usage), dict):
+            message = "usage: an object expected"
+            raise ValueError(message)
         for block in outline.blocks.values():
             known.update(block.slot(key) for _, key, _ in DELTAS.values() if key != "citation")
             known.update((block.list_slot("citations"), block.list_slot("unknown_deltas")))
@@ -684,7 +678,7 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
             if len(value) > FREE:
                 draft.weigh_small(len(value))
     if usage is not None:
-        _set_usage(draft, usage if outline.usage is None else _merged(_merged({}, usage), outline.counts()))
+        _set_usage(draft, usage if outline.usage is None else _merged(_merged({}, usage), decode(outline.usage)))
     if not message.keys() <= MESSAGE_FIELDS:
         outline.extra = draft.keep_all(outline.extra, message, but=MESSAGE_FIELDS | outline.extra.keys())
     for index, block in enumerate(content):
@@ -838,7 +832,10 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
             draft.weigh_small(len(value), len(getattr(outline, name) or ""))
             setattr(outline, name, whole(value))
     if usage is not None:
-        _add_usage(draft, usage)
+        known: dict[str, Any] = outline.counts or {}
+        if outline.counts is None and outline.usage is not None:
+            known = decode(outline.usage)
+        _set_usage(draft, _merged(known, usage))
     more = draft.keep_all(outline.extra, delta, but=MESSAGE_FIELDS)
     outline.extra = draft.keep_all(more, event, but=EVENT_FIELDS)
 
@@ -869,17 +866,6 @@ def _is_positive(count: Any) -> bool:
     return isinstance(count, (int, float)) and count > 0
 
 
-def _add_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
-    """M8, put off where both usages are so short that they weigh nothing and have few keys: most streams end here."""
-    outline = draft.outline
-    if outline.usage is not None and outline.newer is None:
-        data = encode(usage)
-        if len(outline.usage) + len(data) <= min(FREE, KEY * outline.limits.extra_keys):
-            outline.newer = data
-            return
-    _set_usage(draft, _merged(outline.counts(), usage))
-
-
 def _set_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
     data = encode(usage)
     # Each usage that comes writes the known one anew: a bound on its length keeps that linear.
@@ -888,7 +874,8 @@ def _set_usage(draft: Draft[Outline], usage: dict[str, Any]) -> None:
         raise Refused(Failure.limit("extra_keys", most))
     draft.weigh_small(len(data), len(draft.outline.usage or b""))
     draft.outline.usage = data
-    draft.outline.newer = None
+    plain = {*map(type, usage.values())} <= {int} and "".join(usage).isascii()
+    draft.outline.counts = usage.copy() if plain else None
 
 
 def _message_stop(draft: Draft[Outline], event: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -150,6 +151,20 @@ def test_a_chain_holds_no_older_outline(form):
         state = form.step(state, PING if number % 3 == 0 else one_piece(form, 1, "a"))
     assert outlines() == before + 1
     assert texts(form, state)[1] == "a" * sum(number % 3 != 0 for number in range(2 * PENDING - 3))
+
+
+@FORMATS
+def test_branches_share_what_is_long(form):
+    """Law 9: rare events that go on from one state have what came before it in common."""
+    state = opened(form)
+    for _ in range(PENDING - 14):
+        state = form.step(state, one_piece(form, 1, "a" * 60_000))
+    tracemalloc.start()
+    branches = [form.step(state, PING) for _ in range(20)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 4_000_000
+    assert all(texts(form, branch)[1] == "a" * 3_000_000 for branch in branches)
 
 
 @FORMATS
