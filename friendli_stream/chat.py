@@ -347,9 +347,9 @@ SKIP: Final = "skip"
 
 @attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Call:
-    """One tool call in the outline. `key` is its number among the calls of the choice, `path` its index in changes.
+    """One tool call in the outline. Replaced there, never changed.
 
-    `begun`: arguments came.
+    `key` is its number among the calls of the choice, `path` its index in changes. `begun`: arguments came.
     """
 
     key: int
@@ -366,7 +366,7 @@ class Call:
 
 @attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Part:
-    """One choice in the outline: all but its texts and lists.
+    """One choice in the outline: all but its texts and lists. Replaced there, never changed.
 
     `seen`: the keys that came in its deltas as texts. `touched`: the key of the call touched last. `lists`: the keys
     that came as lists. `logprobs`, `audio`: their fields that are no lists or texts.

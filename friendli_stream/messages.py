@@ -326,7 +326,7 @@ def _scan_of(block: Block) -> Any:
 
 @attrs.define(repr=False, match_args=False, weakref_slot=False)
 class Block:
-    """One content block in the outline: all but its texts and lists.
+    """One content block in the outline: all but its texts and lists. Replaced there, never changed (see `changed`).
 
     `raw`: an opaque block as it started. `start_input`: the JSON of the input it started with. `both`: that input and
     text came, and it was noted (M4). `unknown`: how many unknown deltas are kept.
@@ -370,8 +370,8 @@ class Block:
 class Outline(_state.Outline):
     """The message apart from its texts and lists.
 
-    `started`: there is a message. `headless`: but no message_start so far (M12). `counts`: what `usage` is
-    the JSON of, where that is only integers and they came in this process.
+    `started`: there is a message. `headless`: but no message_start so far (M12). `counts`: what `usage` is the
+    JSON of, where that is integers only and was not loaded; never changed.
     """
 
     started: bool = False
@@ -668,15 +668,10 @@ def _begin(draft: Draft[Outline], message: dict[str, Any]) -> bool:
     outline.started = True
     outline.headless = False
     for name in ("id", "model", "role", "stop_reason", "stop_sequence"):
-        value = message.get(name)
-        if value is None:
-            continue
-        if type(value) is not str:
-            _optional(message, name, str, "message")
-        if getattr(outline, name) is None:
+        value = _string(message, name, "message")
+        if value is not None and getattr(outline, name) is None:
             setattr(outline, name, whole(value))
-            if len(value) > FREE:
-                draft.weigh_small(len(value))
+            draft.weigh_small(len(value))
     if usage is not None:
         _set_usage(draft, usage if outline.usage is None else _merged(_merged({}, usage), decode(outline.usage)))
     if not message.keys() <= MESSAGE_FIELDS:
@@ -827,8 +822,8 @@ def _message_delta(draft: Draft[Outline], event: dict[str, Any]) -> None:
     usage = _optional(event, "usage", dict, "message_delta")
     _join_late(draft)
     for name in ("stop_reason", "stop_sequence"):
-        if delta.get(name) is not None:
-            value = _string(delta, name, "delta") or ""
+        value = _string(delta, name, "delta")
+        if value is not None:
             draft.weigh_small(len(value), len(getattr(outline, name) or ""))
             setattr(outline, name, whole(value))
     if usage is not None:
