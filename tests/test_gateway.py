@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from friendli_stream import IncompleteStream, chat, messages, sse
-from tests.replay_server import CHAT, MESSAGES, ReplayServer, Reply
+from tests.replay_server import CHAT, MESSAGES, Reply
 
 
 class Watch:
@@ -73,12 +73,6 @@ async def gateway(upstream, watched):
 
 def passed(message):
     return {"content-type": message.headers.get("content-type", "application/json")}
-
-
-@pytest.fixture
-def server():
-    with ReplayServer() as server:
-        yield server
 
 
 def test_streams_pass_unchanged(server):

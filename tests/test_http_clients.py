@@ -19,7 +19,7 @@ import trio
 import urllib3
 
 from friendli_stream import IncompleteStream, ServerError, chat, messages, sse
-from tests.replay_server import CHAT, CHAT_EVENTS, MESSAGES, MESSAGES_EVENTS, ReplayServer, Reply, as_sse
+from tests.replay_server import CHAT, CHAT_EVENTS, MESSAGES, MESSAGES_EVENTS, Reply, as_sse
 
 BODY = {"model": "replayed-model", "stream": True}
 HEADERS = {"accept-encoding": "gzip"}
@@ -36,12 +36,6 @@ MESSAGES_FORMAT = Format(messages, "/v1/messages", MESSAGES, MESSAGES_EVENTS)
 CHAT_FORMAT = Format(chat, "/v1/chat/completions", CHAT, CHAT_EVENTS)
 
 FORMATS = pytest.mark.parametrize("format_", [MESSAGES_FORMAT, CHAT_FORMAT], ids=["messages", "chat"])
-
-
-@pytest.fixture
-def server():
-    with ReplayServer() as server:
-        yield server
 
 
 # Each client feeds an accumulator until `enough` says so, and then leaves: what happens at an application's break.

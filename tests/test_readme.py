@@ -15,7 +15,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 import friendli_stream
 from friendli_stream import IncompleteStream, InvalidInput, LimitExceeded, Limits, StreamError, chat, messages, sse
 from tests import test_http_clients, test_sdks
-from tests.replay_server import ANSWER, ReplayServer
+from tests.replay_server import ANSWER
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -52,11 +52,9 @@ def section(heading):
     return README.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
 
 
-@pytest.fixture
-def server(monkeypatch):
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
     monkeypatch.setenv("FRIENDLIAI_API_KEY", "none")
-    with ReplayServer() as server:
-        yield server
 
 
 def run(server, code, line=1):

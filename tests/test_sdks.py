@@ -23,19 +23,13 @@ from friendli.core.models import FriendliCoreError, ResponseValidationError
 
 from friendli_stream import IncompleteStream, ServerError, chat, messages, sse
 from friendli_stream.wire import event_of
-from tests.replay_server import CHAT, CHAT_EVENTS, MESSAGES, MESSAGES_EVENTS, ReplayServer, Reply, as_sse
+from tests.replay_server import CHAT, CHAT_EVENTS, MESSAGES, MESSAGES_EVENTS, Reply, as_sse
 
 logging.getLogger().setLevel(logging.ERROR)  # the friendli SDK warns about a missing team
 
 TURN = [{"role": "user", "content": "How is the weather?"}]
 MESSAGE = {"model": "replayed-model", "max_tokens": 64, "messages": TURN, "stream": True}
 COMPLETION = {"model": "replayed-model", "messages": TURN, "stream": True}
-
-
-@pytest.fixture
-def server():
-    with ReplayServer() as server:
-        yield server
 
 
 class SDK:

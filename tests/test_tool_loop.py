@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from friendli_stream import InvalidInput, chat, messages, sse
-from tests.replay_server import ANSWER, CHAT_EVENTS, MESSAGES_EVENTS, ReplayServer
+from tests.replay_server import ANSWER, CHAT_EVENTS, MESSAGES_EVENTS
 
 QUESTION = {"role": "user", "content": "How is the weather in S\u00e3o Paulo?"}
 
@@ -66,12 +66,6 @@ CHAT_TURN = {
         {"id": "call_1", "type": "function", "function": {"name": "get_time", "arguments": '{"zone": "BRT"}'}},
     ],
 }
-
-
-@pytest.fixture
-def server():
-    with ReplayServer() as server:
-        yield server
 
 
 # How a turn is asked for: by an HTTP client, or by an SDK that takes the turn as it stands.
