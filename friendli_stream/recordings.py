@@ -33,7 +33,7 @@ MESSAGES_TYPES: Final = (
 )  # fmt: skip
 
 CHUNK: Final = 64 * 1024
-MARGIN: Final = 1000  # bytes of white space that may stand before the first character
+MARGIN: Final = 1000  # bytes behind blank lines in which JSON shows, if it is any
 UNDECIDED: Final = 1000  # events that may come before one that shows the format
 EXPECTED: Final = "expected server-sent events, JSON lines, a JSON array of events, or the blocks of an API reference"
 
@@ -147,24 +147,23 @@ def _stream(source: Source | bytes | bytearray | memoryview, name: str | None) -
         yield from _events(source, name)
 
 
-# What JSON begins with, and what may be the beginning of that or of a BOM. A bracket may also be a link of Markdown.
+# What JSON begins with, and what may be the beginning of that. A bracket may also be a link of Markdown.
 JSON: Final = re.compile(rb'\s*+(?:[{"]|\[\s*[{"\[\]])')
-UNCERTAIN: Final = re.compile(rb"\s*(?:\[\s*)?|\xef\xbb?")
+UNCERTAIN: Final = re.compile(rb"\s*(?:\[\s*)?")
 
 
 def _events(file: BinaryIO, name: str | None) -> Iterator[Any]:
-    some = getattr(file, "read1", file.read)  # what is there, and no waiting for more
-    chunks = iter(lambda: some(CHUNK), b"")
+    chunks = _chunks(file)
     beginning, line = b"", 1
     decoder: sse.EventDecoder | Values | None = None
     while decoder is None:
         chunk = next(chunks, None)
         whole = beginning + (chunk or b"")
-        beginning = whole.removeprefix(sse.BOM).lstrip(b"\r\n")
+        beginning = whole.lstrip(b"\r\n")
         line += whole.count(b"\n") - beginning.count(b"\n")
-        if JSON.match(beginning):
+        if JSON.match(beginning, 0, MARGIN):
             decoder = Values(name, line)
-        elif chunk is None or len(beginning) > MARGIN or UNCERTAIN.fullmatch(beginning) is None:
+        elif chunk is None or len(beginning) >= MARGIN or UNCERTAIN.fullmatch(beginning) is None:
             decoder = documents()
     empty = True
     for chunk in itertools.chain([beginning], chunks):
@@ -180,13 +179,27 @@ def _events(file: BinaryIO, name: str | None) -> Iterator[Any]:
         raise UnreadableRecording(message, file=name, line=1)
 
 
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    """The bytes of a file behind its BOM: what is there of them, and no waiting for more."""
+    some = getattr(file, "read1", file.read)
+    chunks = iter(lambda: some(CHUNK), b"")
+    beginning = b""
+    for chunk in chunks:
+        beginning += chunk
+        if len(beginning) >= len(sse.BOM) or not sse.BOM.startswith(beginning):
+            break
+    yield beginning.removeprefix(sse.BOM)
+    yield from chunks
+
+
 # ------------------------------------------------------------------------------------------------ event streams
 
 
 def documents() -> sse.EventDecoder:
-    """A decoder of event streams that takes the liberties of documents."""
+    """A decoder of event streams, behind a BOM, that takes the liberties of documents."""
     decoder = sse.EventDecoder(limit=sse.LIMIT)
     decoder._lines = Blocks(sse.LIMIT)
+    decoder._lines.started = True
     return decoder
 
 

@@ -262,6 +262,34 @@ def test_values(body, expected):
         assert [type(event) for event in expected] == [type(event) for event in found]
 
 
+BOM, OBJECT = b"\xef\xbb\xbf", b'{"type":"ping"}'
+MARGIN = recordings.MARGIN
+
+
+@pytest.mark.parametrize(
+    ("body", "events"),
+    [
+        (BOM + OBJECT, 1),
+        (BOM + b"\r\n\n" + OBJECT, 1),
+        (BOM + b"data:" + OBJECT, 1),
+        (BOM + BOM + OBJECT, 0),
+        (b"\n" + BOM + OBJECT, 0),
+        (BOM + BOM + b"data:" + OBJECT, 0),
+        (b"\n" + BOM + b"data:" + OBJECT, 0),
+        (b"\n" * 2 * MARGIN + OBJECT, 1),
+        (b" " * (MARGIN - 1) + OBJECT, 1),
+        (b" " * MARGIN + OBJECT, 0),
+        (b"\t" * 2 * MARGIN + OBJECT, 0),
+        (b"[" + b" " * (MARGIN - 2) + OBJECT + b"]", 1),
+        (b"[" + b" " * (MARGIN - 1) + OBJECT + b"]", 0),
+        (b" " * 2 * MARGIN + b"\ndata:" + OBJECT, 1),
+    ],
+)
+def test_beginning(body, events):
+    """What a file is shows within its first bytes behind one BOM and blank lines, wherever the bytes are cut."""
+    assert json.dumps([json.loads(OBJECT)] * events) == outcome(body)[0]
+
+
 @pytest.mark.parametrize(
     ("body", "line", "before", "word"),
     [
@@ -488,7 +516,7 @@ PIECES = st.sampled_from(
     [
         b"data: ", b"event: a", b"\n", b"\n\n", b"\r\n", b"\r", b'{"type":"ping"}', b"{", b"}", b"[", b"]", b'"', b"\\",
         b'"a":', b",", b"[DONE]", b"null", b"12", b"prose ", b"```", b": c", b" ", b"\xef\xbb\xbf", b"\xff", b"\xe6\xbd",
-        b'{"choices":[]}', b'{\n"a":1\n}', b'data: {"a":\n1}\n',
+        b'{"choices":[]}', b'{\n"a":1\n}', b'data: {"a":\n1}\n', b" " * 999,
     ]
 )  # fmt: skip
 
